@@ -343,7 +343,7 @@ private func withoutTrailingSpaces(_ line: String) -> String {
         #expect(typing.type("/send --allow-unencrypted a.jpg") == file)
         typing.meet("anna")
         let unsealed = typing.type("/send --allow-unencrypted 'b c.jpg'")
-        #expect(unsealed == [.sendFile("b c.jpg", peerID, isSealed: false, .sendFile(.peer(peerID), "b c.jpg"))])
+        #expect(unsealed == [.sendFile("b c.jpg", peerID, isEncrypted: false, .sendFile(.peer(peerID), "b c.jpg"))])
         for line in ["/send 'b c.jpg' --allow-unencrypted", "/send  --allow-unencrypted  b c.jpg"] {
             #expect(typing.type(line) == unsealed, "\(line)")
         }

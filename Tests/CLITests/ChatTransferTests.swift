@@ -76,7 +76,7 @@ private let peerID = ChatTyping.peerID
         #expect(isListing(arrive(&typing)))
         typing.press(.alt("1"))
         #expect(isListing(arrive(&typing)))
-        let file = SharedFile(
+        let file = SharedItem(
             TransferHistory.Entry(
                 when: typing.now, direction: .incoming, id: peerID, name: DisplayName(truncating: "anna")!, listedName: "anna",
                 content: "trip", size: 1, outcome: .completed, path: nil))
@@ -105,8 +105,8 @@ private let peerID = ChatTyping.peerID
     /// A line of the history.
     private func entry(
         _ direction: TransferProgress.Direction, _ content: String, at time: WallTime, path: String? = nil
-    ) -> SharedFile {
-        SharedFile(
+    ) -> SharedItem {
+        SharedItem(
             TransferHistory.Entry(
                 when: time, direction: direction, id: peerID, name: DisplayName(truncating: "anna")!, listedName: "anna",
                 content: content, size: 1, outcome: .completed, path: path))

@@ -11,7 +11,7 @@ import Testing
         let browse: BrowseCommand = try parse(words("browse --timeout 5 --via lan --interface eth0 --json"))
         #expect(!browse.watch && browse.output.json)
         #expect(browse.timeout?.duration == .seconds(5))
-        #expect(browse.via == .lan)
+        #expect(browse.via == .network)
         #expect(browse.interface == "eth0")
     }
 

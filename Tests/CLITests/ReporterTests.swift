@@ -432,7 +432,7 @@ private final class MovableTime: Sendable {
         #expect(
             try json(.reconnecting(anna, name: "anna", timeLeft: .seconds(120))) == #"reconnecting {"id":"1a2b3c4d5e6f7081"}"#)
         #expect(
-            try json(.found(anna, name, .lan))
+            try json(.found(anna, name, .network))
                 == "found {\"name\":\"an\\u001bna\",\"peer\":\"1a2b3c4d5e6f7081\",\"via\":\"lan\"}")
         #expect(try json(.waitingForAnswer(transfer)) == #"waiting {"transfer":"0000000000000102"}"#)
         #expect(

@@ -42,7 +42,7 @@ import Testing
         #expect(send.text == "see you at 8" && send.files.isEmpty)
     }
 
-    @Test("the transport fits the receivers", arguments: [("lan", Transport.lan), ("mesh", .mesh)])
+    @Test("the transport fits the receivers", arguments: [("lan", Transport.network), ("mesh", .mesh)])
     func transports(_ text: String, _ transport: Transport) throws {
         let send: SendCommand = try parse(["send", "a", "--to", "anna", "--via", text])
         #expect(send.transport.via == transport)

@@ -514,8 +514,8 @@ struct TransportTests {
     @Test func `each transport has the media that it uses`() {
         #expect(Transport.media(for: nil) == [.network, .bluetooth])
         #expect(Transport.media(for: .bluetooth) == [.bluetooth])
-        #expect(Transport.media(for: .mesh) == [.network] && Transport.media(for: .lan) == [.network])
-        #expect(Transport(.network) == .lan && Transport(.bluetooth) == .bluetooth)
+        #expect(Transport.media(for: .mesh) == [.network] && Transport.media(for: .network) == [.network])
+        #expect(Transport(.network) == .network && Transport(.bluetooth) == .bluetooth)
     }
 }
 

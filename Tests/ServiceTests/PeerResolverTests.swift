@@ -33,7 +33,7 @@ struct PeerResolverTests {
         if case .direct(let found) = destination { found } else { nil }
     }
 
-    private func resolver(_ user: StageUser, _ transport: Transport? = .lan) -> PeerResolver {
+    private func resolver(_ user: StageUser, _ transport: Transport? = .network) -> PeerResolver {
         PeerResolver(machine: user.machine, reporter: reporter, transport: transport)
     }
 
@@ -256,7 +256,7 @@ struct PeerResolverTests {
     @Test(
         "each transport searches its own media",
         arguments: [
-            (Transport?.some(.lan), [LinkAddress.Medium.network]), (.mesh, [.network]), (.bluetooth, [.bluetooth]),
+            (Transport?.some(.network), [LinkAddress.Medium.network]), (.mesh, [.network]), (.bluetooth, [.bluetooth]),
             (nil, [.network, .bluetooth]),
         ])
     fileprivate func media(transport: Transport?, expected: [LinkAddress.Medium]) {

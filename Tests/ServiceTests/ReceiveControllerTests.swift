@@ -501,7 +501,7 @@ struct ReceiveControllerTests {
                 group.addTask {
                     let operation = SendOperation(
                         machine: ada.machine, source: try .files(FileSource(paths: [path])),
-                        reporter: sent, timeout: .seconds(60), resumes: true, transport: .lan)
+                        reporter: sent, timeout: .seconds(60), resumes: true, transport: .network)
                     try await withNode(try ada.settings()) { try await operation.run(to: [.text("bea")], on: $0) }
                 }
                 let id = await reporter.next { if case .accepted(let id, _) = $0 { id } else { nil } }

@@ -16,7 +16,7 @@ struct SendOperationTests {
     ) throws -> SendOperation {
         SendOperation(
             machine: user.machine, source: try .text(text), reporter: reporter, timeout: timeout,
-            resumes: resumes, transport: .lan)
+            resumes: resumes, transport: .network)
     }
 
     private func run(_ operation: SendOperation, _ user: StageUser, to names: String...) async throws -> CommandFailure? {
@@ -43,7 +43,7 @@ struct SendOperationTests {
             reporter.names.filter { ["searching", "found", "inviting", "sent"].contains($0) } == [
                 "searching", "found", "inviting", "sent",
             ])
-        #expect(reporter.invitations.map(\.trustStatus) == [.new] && reporter.invitations.map(\.transport) == [.lan])
+        #expect(reporter.invitations.map(\.trustStatus) == [.new] && reporter.invitations.map(\.transport) == [.network])
         // Both users see the same code.
         #expect(reporter.digits.allSatisfy { codes.withLock { $0 } == [$0] })
         let result = try #require(reporter.sent.first)

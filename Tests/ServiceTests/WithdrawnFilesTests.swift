@@ -23,7 +23,7 @@ struct WithdrawnFilesTests {
     private func operation(_ user: StageUser) throws -> SendOperation {
         SendOperation(
             machine: user.machine, source: try .files(try FileSource(paths: [scratch("trip")])), reporter: reporter,
-            timeout: .seconds(60), resumes: false, transport: .lan)
+            timeout: .seconds(60), resumes: false, transport: .network)
     }
 
     private func send(

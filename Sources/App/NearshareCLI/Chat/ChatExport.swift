@@ -56,10 +56,10 @@ struct ChatExport {
     }
 
     /// The files that were sent and received beside the lines.
-    private func files(of conversation: Conversation) -> [SharedFile] {
+    private func files(of conversation: Conversation) -> [SharedItem] {
         guard case .peer(let peer) = conversation else { return [] }
         // Without the log the lines are written.
-        return (try? SharedFile.all(of: peer, on: machine)) ?? []
+        return (try? SharedItem.all(of: peer, on: machine)) ?? []
     }
 
     /// All lines with their days, the oldest first, escaped for a terminal.

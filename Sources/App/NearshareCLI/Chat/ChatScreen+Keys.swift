@@ -303,7 +303,7 @@ extension ChatScreen {
     }
 
     private mutating func send(_ argument: String, at now: WallTime) -> [Reaction] {
-        let (path, isSealed) = Self.file(of: argument)
+        let (path, isEncrypted) = Self.file(of: argument)
         guard !path.isEmpty else {
             addNotice("missing file: /send FILE; Tab completes its name", at: now)
             return []
@@ -317,14 +317,14 @@ extension ChatScreen {
             return [.sendFile(path, .everyone, .sendFile(.publicRoom, path))]
         }
         guard let peer = requireReceiver("a file", at: now) else { return [] }
-        return [.sendFile(path, peer, isSealed: isSealed, .sendFile(.peer(peer), path))]
+        return [.sendFile(path, peer, isEncrypted: isEncrypted, .sendFile(.peer(peer), path))]
     }
 
     /// By this option, before or after the file, the user agrees that all relays can read it.
     private static let unencryptedOption = "--allow-unencrypted"
 
     /// The path in the argument of /send, and whether the file is sent sealed. In quotation marks, the option is part of the path.
-    private static func file(of argument: String) -> (path: String, isSealed: Bool) {
+    private static func file(of argument: String) -> (path: String, isEncrypted: Bool) {
         if argument == unencryptedOption { return ("", false) }
         let rest = argument.dropFirst(unencryptedOption.count)
         if argument.hasPrefix(unencryptedOption), rest.first?.isWhitespace == true { return (unquoted(trimmed(rest)), false) }
@@ -508,7 +508,7 @@ extension ChatScreen {
     /// The beginnings of lines behind which Tab completes the name of a file.
     private static let filePrefixes = ["/send \(unencryptedOption) ", "/send "]
 
-    mutating func complete(_ path: String, with candidates: [String], at now: WallTime) {
+    mutating func completePath(_ path: String, with candidates: [String], at now: WallTime) {
         // The user may have typed more in the meantime.
         let text = views.visible.editor.text
         guard let prefix = Self.filePrefixes.first(where: { text == $0 + path }) else { return }

@@ -67,7 +67,7 @@ struct ChatScreen: Sendable {
         /// A conversation was written to a file, or could not be.
         case exported(Conversation, Result<String, ControlFailure>)
         /// The files of a conversation, the oldest first.
-        case files(PeerID, [SharedFile])
+        case files(PeerID, [SharedItem])
         /// Peers of the files of this machine.
         case remembered([Contact])
         /// The recording of a voice note for a peer has ended.
@@ -85,8 +85,8 @@ struct ChatScreen: Sendable {
     enum Reaction: Sendable, Hashable {
         case request(ControlRequest, RequestTag)
         /// Sends a file, by the path that the user typed.
-        /// - Parameter isSealed: false for an app that takes only files that all relays can read.
-        case sendFile(String, PeerID, isSealed: Bool = true, RequestTag)
+        /// - Parameter isEncrypted: false for an app that takes only files that all relays can read.
+        case sendFile(String, PeerID, isEncrypted: Bool = true, RequestTag)
         case listPaths(String)
         /// Writes a conversation to a new file in the inbox.
         case export(Conversation, name: String)
@@ -206,7 +206,7 @@ struct ChatScreen: Sendable {
             rows = max(1, size.rows)
             return []
         case .paths(let path, let candidates):
-            complete(path, with: candidates, at: now)
+            completePath(path, with: candidates, at: now)
             return []
         case .files(let peer, let files):
             if let index = views.index(of: .peer(peer)) { for file in files { views[index].insert(file) } }
@@ -284,11 +284,11 @@ struct ChatScreen: Sendable {
             addNotice("too many conversations are open", at: now)
             return []
         }
-        let former = views[index].lookup
+        let previous = views[index].lookup
         views.show(index)
         // One lookup of a name at a time: the end of another one would drop the lines that wait for this one.
-        if let former, former.name == name, former.isRunning { return [] }
-        views[index].look(for: ConversationView.Lookup(name: name, lines: former?.lines ?? []))
+        if let previous, previous.name == name, previous.isRunning { return [] }
+        views[index].look(for: ConversationView.Lookup(name: name, lines: previous?.lines ?? []))
         return [Self.request(name)]
     }
 
@@ -518,7 +518,7 @@ struct ChatScreen: Sendable {
         let reactions = isVisible || conversation == .publicRoom ? [] : notify(at: now)
         guard case .peer(let sender) = conversation else {
             // The history does not tell what was sent to everyone.
-            if !arrival.path.isEmpty { views[index].insert(SharedFile(arrival, at: now), isNew: true) }
+            if !arrival.path.isEmpty { views[index].insert(SharedItem(arrival, at: now), isNew: true) }
             return reactions
         }
         guard views[index].opened != nil else { return reactions }
@@ -593,7 +593,7 @@ struct ChatScreen: Sendable {
         let listed = all.map { contact in
             // The node knows the name of a peer that has never written only while it is in range.
             var named = contact
-            if contact.name.claimed == contact.id.hex, let former = others[contact.id] { named.name = former.name }
+            if contact.name.claimed == contact.id.hex, let known = others[contact.id] { named.name = known.name }
             return (contact.id, named)
         }
         let formerlyNear = Set(contacts.values.filter(\.isNear).map(\.id))
@@ -712,12 +712,12 @@ struct ChatScreen: Sendable {
 
     /// - Parameter summaries: the most recent first. Conversations beyond the limit get no view until a message arrives.
     private mutating func handle(_ summaries: [ConversationSummary], at now: WallTime) -> [Reaction] {
-        for (age, summary) in summaries.enumerated() {
+        for (rank, summary) in summaries.enumerated() {
             let isOpen = views.index(of: summary.conversation) != nil
             guard isOpen || views.count < ConversationViews.maximumCount, let index = open(summary.conversation) else {
                 continue
             }
-            if !isOpen { views.recordAge(age, of: index) }
+            if !isOpen { views.setRank(rank, of: index) }
             views[index].claimedName = summary.peerName ?? (summary.last.isLocal ? nil : summary.last.authorName)
             guard !views[index].contains(summary.last.id) else { continue }
             views[index].unreadCount = index == views.visibleIndex ? 0 : summary.unreadCount

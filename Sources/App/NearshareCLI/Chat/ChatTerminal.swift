@@ -272,15 +272,15 @@ final class ChatTerminal: Sendable {
             state.pendingCount += 1
             submissions.yield((request, tag))
         case .request(let request, let tag): group.addTask { await self.submit(request, tag) }
-        case .sendFile(let path, let peer, let isSealed, let tag):
+        case .sendFile(let path, let peer, let isEncrypted, let tag):
             state.pendingCount += 1
-            submitFile(path, for: peer, isSealed: isSealed, tag, submissions)
+            submitFile(path, for: peer, isEncrypted: isEncrypted, tag, submissions)
         case .listPaths(let path): completePath(path)
         case .export(let conversation, let name): group.addTask { await self.export(conversation, name: name) }
         case .listFiles(let peer, let end):
             group.addTask { [machine, sink] in
                 // Without the log only these lines are missing.
-                let files = (try? SharedFile.latest(of: peer, before: end, on: machine)) ?? []
+                let files = (try? SharedItem.latest(of: peer, before: end, on: machine)) ?? []
                 sink.yield(.screen(.files(peer, files)))
             }
         case .recall(let peers):
@@ -374,13 +374,13 @@ final class ChatTerminal: Sendable {
 
     /// Submits a file after its path is resolved.
     private func submitFile(
-        _ path: String, for peer: PeerID, isSealed: Bool, _ tag: ChatScreen.RequestTag,
+        _ path: String, for peer: PeerID, isEncrypted: Bool, _ tag: ChatScreen.RequestTag,
         _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
     ) {
         do throws(ThreadError) {
             _ = try BlockingThread.start { [completion, sink] in
                 switch completion.resolve(path) {
-                case .success(let path): submissions.yield((.sendFile(path: path, to: peer, isSealed: isSealed), tag))
+                case .success(let path): submissions.yield((.sendFile(path: path, to: peer, isEncrypted: isEncrypted), tag))
                 case .failure(let failure): sink.yield(.screen(.replied(tag, .failure(failure))))
                 }
             }

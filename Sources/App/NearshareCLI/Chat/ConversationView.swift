@@ -9,7 +9,7 @@ struct ConversationView: Sendable {
         case transfer(TransferStatus)
         /// A message of this program; not stored.
         case notice(String)
-        case file(SharedFile)
+        case file(SharedItem)
         /// Rows of a QR code.
         case qrCode([String])
 
@@ -240,7 +240,7 @@ struct ConversationView: Sendable {
 
     /// Inserts a file at its time, unless it is among the items.
     /// - Parameter isNew: whether it has just arrived.
-    mutating func insert(_ file: SharedFile, isNew: Bool = false) {
+    mutating func insert(_ file: SharedItem, isNew: Bool = false) {
         let item = makeItem(.file(file), file.when)
         let isPresent = items.contains { other in
             switch other.content {

@@ -8,7 +8,7 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
     /// Index of the visible view; nil for the start page.
     private(set) var visibleIndex: Int?
     /// The conversation that was visible before the visible view.
-    private var former: Conversation?
+    private var previousConversation: Conversation?
     /// Order of use: that of the view which was used last is the highest.
     private var useCount = 0
 
@@ -52,7 +52,7 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
             _ = startPage.editor.submit()
             views[index].adoptInput(of: startPage)
         }
-        if index != visibleIndex, let conversation = visible.conversation { former = conversation }
+        if index != visibleIndex, let conversation = visible.conversation { previousConversation = conversation }
         visibleIndex = index
         recordUse(of: index)
     }
@@ -98,11 +98,12 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
     mutating func discard(at index: Int) {
         let isVisible = visibleIndex == index
         remove(at: index)
-        if isVisible { visibleIndex = former.flatMap { self.index(of: $0) } }
+        if isVisible { visibleIndex = previousConversation.flatMap { self.index(of: $0) } }
     }
 
-    /// Orders a view that the user has not opened behind those that were used, by the age of its conversation.
-    mutating func recordAge(_ age: Int, of index: Int) { views[index].lastUse = -age }
+    /// Orders a view that the user has not opened behind those that were used, by the rank of its conversation, 0 for the most
+    /// recent.
+    mutating func setRank(_ rank: Int, of index: Int) { views[index].lastUse = -rank }
 
     /// Discards the requests of all views to a node that has stopped.
     mutating func discardPendingRequests() {

@@ -24,7 +24,8 @@ struct BrowseCommand: AsyncParsableCommand {
 
     /// A transport whose peers can be browsed: the mesh lists its own.
     enum DirectTransport: String, ExpressibleByArgument, CaseIterable {
-        case lan, bluetooth
+        case network = "lan"
+        case bluetooth
     }
 
     @Flag(help: "Ask each address of this machine's networks for LocalSend, too: at most 254 in each of four.")
@@ -49,7 +50,7 @@ struct BrowseCommand: AsyncParsableCommand {
             let trust = try machine.trust.read()
             let settings = try machine.nodeSettings(
                 interface: interface, discovery: via == .bluetooth ? nil : machine.discovery(log: global.logger),
-                radio: via == .lan ? nil : bluetooth.makeOpener(log: global.logger),
+                radio: via == .network ? nil : bluetooth.makeOpener(log: global.logger),
                 log: global.logger)
             let media: Set<LinkAddress.Medium> =
                 via.map { $0 == .bluetooth ? [.bluetooth] : [.network] }

@@ -102,23 +102,23 @@ struct ReceiveCommand: ConfinedCommand {
         let limiter = UnknownPeerLimiter(output.json ? .bytes : .rows, of: machine)
         let rendering: any Reporter =
             output.json ? JSONReporter(showsProgress: true, unknownPeers: limiter) : TextReporter(unknownPeers: limiter)
-        let reception = Reception(
+        let context = Context(
             machine: machine, settings: try makeSettings(machine), rendering: rendering, unknownPeers: limiter, runner: runner,
             pin: try localSendPINFile.map { try LocalSendPIN.read(path: $0) },
             security: try localSendSecurity(machine, canAsk: TerminalPromptDisplay.terminal != nil))
-        try await hotspot.run(on: reception.settings.interface, rendering) { hotspot in
-            try await SignalHandling.run(onSignal: { reception.interruption.interrupt(Interruption(signal: $0)) }) {
+        try await hotspot.run(on: context.settings.interface, rendering) { hotspot in
+            try await SignalHandling.run(onSignal: { context.interruption.interrupt(Interruption(signal: $0)) }) {
                 // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
                 var role = try PrimaryRole.claimIfFree(on: machine)
                 repeat {
-                    role = try await receive(reception, as: role, hotspot)
+                    role = try await receive(context, as: role, hotspot)
                 } while role != nil
             }
         }
     }
 
     /// The parts of the command that all its nodes share.
-    private struct Reception: Sendable {
+    private struct Context: Sendable {
         let machine: LocalMachine
         let settings: NodeSettings
         let rendering: any Reporter
@@ -144,10 +144,10 @@ struct ReceiveCommand: ConfinedCommand {
         let command: ArrivalCommand?
     }
 
-    private func makeOfferService(_ reception: Reception) throws -> OfferService {
-        let (machine, rendering) = (reception.machine, reception.rendering)
+    private func makeOfferService(_ context: Context) throws -> OfferService {
+        let (machine, rendering) = (context.machine, context.rendering)
         let destination = try makeDestination(machine)
-        let command = reception.runner.map { runner in
+        let command = context.runner.map { runner in
             ArrivalCommand(runner, reporter: rendering) { isRunning in
                 guard TerminalProperties.isTerminal(STDERR_FILENO) else { return }
                 isRunning ? StatusDisplay.shared.beginForeignOutput() : StatusDisplay.shared.endForeignOutput()
@@ -162,7 +162,7 @@ struct ReceiveCommand: ConfinedCommand {
             quota: receiving.makeQuota(for: machine), reporter: reporter, endsAfterFirst: once || stdout, display: display,
             feed: feed, arrivalCommand: exec,
             // The device is in use already where there is one for phones.
-            hotspot: hotspot.hotspot ? nil : HotspotPreparer(interface: reception.settings.interface),
+            hotspot: hotspot.hotspot ? nil : HotspotPreparer(interface: context.settings.interface),
             leavesWiFi: hotspot.leavesWiFi)
         return OfferService(
             destination: destination, controller: controller, feed: feed, reporter: reporter, command: command)
@@ -172,10 +172,10 @@ struct ReceiveCommand: ConfinedCommand {
     /// - Parameter role: nil where another process is the node.
     /// - Returns: the role to go on with; nil where the command ends.
     private func receive(
-        _ reception: Reception, as role: PrimaryRole?, _ hotspot: Hotspot?
+        _ context: Context, as role: PrimaryRole?, _ hotspot: Hotspot?
     ) async throws -> PrimaryRole? {
-        let (machine, settings) = (reception.machine, reception.settings)
-        let offers = try makeOfferService(reception)
+        let (machine, settings) = (context.machine, context.settings)
+        let offers = try makeOfferService(context)
         let (destination, controller, reporter, command) = (
             offers.destination, offers.controller, offers.reporter, offers.command
         )
@@ -195,22 +195,22 @@ struct ReceiveCommand: ConfinedCommand {
                 on: node, properties, feed: offers.feed,
                 // Standard output is reserved for the content if it is the destination.
                 observe: { if destination.inbox != nil { reporter.report(.node($0)) } })
-            reception.unknownPeers.followLinks { [weak service] in service?.linkShare(of: $0) }
+            context.unknownPeers.followLinks { [weak service] in service?.linkShare(of: $0) }
             let page = qr ? try node.servePage(for: listener, port: Node.defaultPagePort) : nil
-            let localSend = try reception.security.map { try node.serveLocalSend(for: listener, $0, pin: reception.pin) }
+            let localSend = try context.security.map { try node.serveLocalSend(for: listener, $0, pin: context.pin) }
             let notice = ReceiverNotice(
                 node: node, destination: destination, discoveryEngine: engine,
                 chosenPort: machine.configuration.listeningPort(options.port), page: page, hotspot: hotspot,
-                localSend: localSend, pageInterface: options.interface, isJSON: isJSON, shown: reception.shown)
+                localSend: localSend, pageInterface: options.interface, isJSON: isJSON, shown: context.shown)
             let follower = PrimaryRoleFollower(machine, node, listener, controller, reporter: reporter, followerSettings)
             defer { successor.withLock { $0 = follower.successor } }
             if service != nil { notice.show(.own(port: listener.port)) }
             do {
-                reception.interruption.begin { cause in
+                context.interruption.begin { cause in
                     controller.interrupt(node, cause)
                     command?.interrupt()
                 }
-                defer { reception.interruption.end() }
+                defer { context.interruption.end() }
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     defer { group.cancelAll() }
                     group.addTask { await NetworkNotice(settings, NetworkNotice.show)?.run() }

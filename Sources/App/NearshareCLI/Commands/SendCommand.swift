@@ -259,7 +259,7 @@ struct SendCommand: AsyncParsableCommand {
         guard hotspot.hotspot else { return }
         if toEveryone || peers.count > 1 { throw ValidationError("--hotspot is for one receiver, or for --qr") }
         if dialog { throw ValidationError("--dialog makes no hotspot") }
-        if transport.via == .lan || transport.via == .mesh {
+        if transport.via == .network || transport.via == .mesh {
             throw ValidationError("--hotspot needs Bluetooth to find the receiver; omit --via, or use --via bluetooth")
         }
         if noResume || files == ["-"] {

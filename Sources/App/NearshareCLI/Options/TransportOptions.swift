@@ -20,7 +20,7 @@ struct TransportOptions: ParsableArguments {
     @OptionGroup var bluetooth: BluetoothOptions
 
     /// The transport that was chosen; nil for the first available. A network interface is used for direct connections.
-    var preferred: Transport? { via ?? (interface == nil ? nil : .lan) }
+    var preferred: Transport? { via ?? (interface == nil ? nil : .network) }
 
     /// Checks that the transport can reach the named receivers.
     func validate(for peers: [String]) throws {
@@ -31,7 +31,7 @@ struct TransportOptions: ParsableArguments {
         case .bluetooth:
             try bluetooth.requireBluetooth()
             if let address { throw ValidationError("\(address) is an address; Bluetooth needs a name or an id") }
-        case .lan, nil: break
+        case .network, nil: break
         }
     }
 
@@ -41,14 +41,14 @@ struct TransportOptions: ParsableArguments {
         let needsDiscovery = peers.isEmpty || peers.contains { LinkAddress(parsing: $0) == nil }
         return try machine.nodeSettings(
             interface: interface, discovery: needsDiscovery && via != .bluetooth ? machine.discovery(log: log) : nil,
-            radio: preferred == .lan ? nil : bluetooth.makeOpener(log: log), log: log)
+            radio: preferred == .network ? nil : bluetooth.makeOpener(log: log), log: log)
     }
 
     /// TLS for LocalSend devices; nil where none of the receivers can be one.
     func localSendSecurity(of machine: LocalMachine, for peers: [String], log: Logger) -> (any LinkSecurity)? {
         let addresses = peers.map { LinkAddress(parsing: $0) }
         let canBeDevice = addresses.isEmpty || addresses.contains { $0 == nil || $0?.port == Node.localSendPort }
-        guard via == nil || via == .lan, canBeDevice else { return nil }
+        guard via == nil || via == .network, canBeDevice else { return nil }
         return machine.localSendSecurityIfAvailable(log: log)
     }
 }

@@ -39,8 +39,6 @@ enum JSONEvents {
         Console.writeResult(line(event, members))
     }
 
-    static func print(_ object: [String: JSONValue]) { Console.writeResult(line(object)) }
-
     /// The event with the number of omitted events.
     @Sendable static func omitted(_ count: Int) -> String { line("omitted", ["count": .number(UInt64(clamping: count))]) }
 

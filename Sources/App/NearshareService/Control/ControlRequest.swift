@@ -28,9 +28,9 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     /// - Parameters:
     ///   - path: absolute.
     ///   - to: ``PeerID/broadcast`` for everyone.
-    ///   - isSealed: false for an app that takes only files that all relays can read, when the user agrees.
+    ///   - isEncrypted: false for an app that takes only files that all relays can read, when the user agrees.
     ///   - timeout: for the receiver's answer; nil for the usual one.
-    case sendFile(path: String, to: PeerID, isSealed: Bool = true, timeout: Duration? = nil)
+    case sendFile(path: String, to: PeerID, isEncrypted: Bool = true, timeout: Duration? = nil)
     /// Cancels a file transfer of the node at both ends; no effect on one that has ended. Reply: ``ControlReply/done``;
     /// ``ControlEvent/transfer(_:)`` follows.
     case cancelTransfer(TransferStatus.ID)

@@ -99,9 +99,9 @@ extension NodeClient {
 
     /// - Parameter path: absolute.
     package func sendFile(
-        _ path: String, to peer: PeerID, isSealed: Bool = true, timeout: Duration? = nil
+        _ path: String, to peer: PeerID, isEncrypted: Bool = true, timeout: Duration? = nil
     ) async throws(ControlFailure) -> TransferID {
-        let request = ControlRequest.sendFile(path: path, to: peer, isSealed: isSealed, timeout: timeout)
+        let request = ControlRequest.sendFile(path: path, to: peer, isEncrypted: isEncrypted, timeout: timeout)
         guard case .transferAccepted(let id) = try await submit(request) else {
             throw .unexpectedReply
         }

@@ -39,12 +39,12 @@ struct NodeSender: Sendable {
 
     /// Starts to send a file to a peer in the mesh.
     /// - Returns: the id of its transfer.
-    func startFile(_ path: String, to peer: PeerID, isSealed: Bool, timeout: Duration?) async throws -> TransferID {
+    func startFile(_ path: String, to peer: PeerID, isEncrypted: Bool, timeout: Duration?) async throws -> TransferID {
         try await transfers.performStart {
             let source = try FileSource(paths: [path], detector: detector)
             try refuseTooLarge(source, to: peer)
             let transfer = try messenger.send(
-                source, to: peer, isSealed: isSealed, timeout: Self.clampedAnswerTimeout(timeout))
+                source, to: peer, isEncrypted: isEncrypted, timeout: Self.clampedAnswerTimeout(timeout))
             follow(transfer, source, to: peer, as: .transfer(transfer.id))
             return transfer.id
         }

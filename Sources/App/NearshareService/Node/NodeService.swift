@@ -171,9 +171,9 @@ package final class NodeService: NodeClient {
         case .markRead(let conversation):
             try await messenger.markRead(conversation)
             return .done
-        case .sendFile(let path, let peer, let isSealed, let timeout):
+        case .sendFile(let path, let peer, let isEncrypted, let timeout):
             try prepareToSend(to: peer)
-            return .transferAccepted(try await sender.startFile(path, to: peer, isSealed: isSealed, timeout: timeout))
+            return .transferAccepted(try await sender.startFile(path, to: peer, isEncrypted: isEncrypted, timeout: timeout))
         case .cancelTransfer(let id):
             sender.cancel(id)
             return .done

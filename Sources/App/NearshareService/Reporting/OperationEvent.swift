@@ -89,7 +89,7 @@ package struct OutgoingInvitation: Sendable {
         switch path {
         case .direct(let address): Transport(address.medium)
         case .mesh, .node: .mesh
-        case .page, .localSend: .lan
+        case .page, .localSend: .network
         }
     }
 }

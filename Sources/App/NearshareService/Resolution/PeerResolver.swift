@@ -210,7 +210,7 @@ package struct PeerResolver: Sendable {
             return try await resolveInMesh(
                 name, mesh, timeout: await node.opensRadio() ? Timeout.meshOverBluetooth : Timeout.mesh)
         case .bluetooth: return try await resolveDirectly(name, on: node, timeout: Timeout.bluetooth)
-        case .lan: return try await resolveDirectly(name, on: node, timeout: Timeout.network)
+        case .network: return try await resolveDirectly(name, on: node, timeout: Timeout.network)
         case nil where needsDirectPath:
             do {
                 return try await resolveDirectly(name, on: node, timeout: Timeout.networkFirst, media: [.network])

@@ -2,14 +2,15 @@ package import Nearshare
 
 /// The transport to a peer.
 package enum Transport: String, Sendable, Hashable, CaseIterable, Codable {
-    case lan
+    // The raw values are those of `--via`.
+    case network = "lan"
     case bluetooth
     case mesh
 
     package init(_ medium: LinkAddress.Medium) {
         self =
             switch medium {
-            case .network: .lan
+            case .network: .network
             case .bluetooth: .bluetooth
             }
     }
@@ -18,7 +19,7 @@ package enum Transport: String, Sendable, Hashable, CaseIterable, Codable {
     /// - Parameter transport: nil for the best available one.
     package static func media(for transport: Transport?) -> Set<LinkAddress.Medium> {
         switch transport {
-        case .lan, .mesh: [.network]
+        case .network, .mesh: [.network]
         case .bluetooth: [.bluetooth]
         case nil: [.network, .bluetooth]
         }

@@ -21,15 +21,15 @@ struct NodeSendClient: Sendable {
     func sendFile(
         _ path: String, to contact: Contact, isPart: Bool = false, confirmingUnsealed confirm: UnsealedConfirmation? = nil
     ) async throws {
-        if try await sendFile(path, to: contact, isPart: isPart, isSealed: true, isLast: confirm == nil) { return }
+        if try await sendFile(path, to: contact, isPart: isPart, isEncrypted: true, isLast: confirm == nil) { return }
         guard await confirm?.ask(contact.name.shown) == true else { throw UnsealedConfirmation.refusal(of: contact.name.shown) }
-        _ = try await sendFile(path, to: contact, isPart: isPart, isSealed: false, isLast: true)
+        _ = try await sendFile(path, to: contact, isPart: isPart, isEncrypted: false, isLast: true)
     }
 
     /// - Parameter isLast: whether no other attempt follows, so that an app that takes no sealed files is a failure.
     /// - Returns: false for such an app, when another attempt follows.
     private func sendFile(
-        _ path: String, to contact: Contact, isPart: Bool, isSealed: Bool, isLast: Bool
+        _ path: String, to contact: Contact, isPart: Bool, isEncrypted: Bool, isLast: Bool
     ) async throws -> Bool {
         let name = contact.name.shown
         let absolute = try ResolvedPath.of(path)
@@ -37,7 +37,7 @@ struct NodeSendClient: Sendable {
         let id: TransferID
         do throws(ControlFailure) {
             events = try await client.events()
-            id = try await client.sendFile(absolute, to: contact.id, isSealed: isSealed, timeout: timeout)
+            id = try await client.sendFile(absolute, to: contact.id, isEncrypted: isEncrypted, timeout: timeout)
         } catch {
             switch error.kind {
             case .gone: throw NodeEnded()
@@ -68,7 +68,7 @@ struct NodeSendClient: Sendable {
         }
         guard let end, let outcome = end.outcome else { throw NodeEnded() }
         if !isLast, outcome == UnsealedConfirmation.occasion { return false }
-        let isRefused = isSealed && outcome == UnsealedConfirmation.occasion
+        let isRefused = isEncrypted && outcome == UnsealedConfirmation.occasion
         let detail = outcome == .completed ? nil : isRefused ? UnsealedConfirmation.advice(for: name) : end.detail
         reporter.report(
             .sent(

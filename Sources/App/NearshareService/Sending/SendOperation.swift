@@ -520,19 +520,19 @@ package final class SendOperation: Sendable {
         if !isIDGiven { try refuseOtherPeer(peer.fingerprint, trustStatus, claiming: peer.name) }
         if trustStatus.isBlocked { throw NodeError.blocked(name) }
         for part in try source.parts?() ?? [content] {
-            if try await send(part, to: peer, named: known, trustStatus, isSealed: true, mesh) { continue }
+            if try await send(part, to: peer, named: known, trustStatus, isEncrypted: true, mesh) { continue }
             guard await unsealed?.ask(name) == true else { throw UnsealedConfirmation.refusal(of: name) }
-            _ = try await send(part, to: peer, named: known, trustStatus, isSealed: false, mesh)
+            _ = try await send(part, to: peer, named: known, trustStatus, isEncrypted: false, mesh)
         }
     }
 
     /// - Returns: false where the app of the peer takes no sealed files, and the user can be asked.
     private func send(
-        _ part: any ResourceSource, to peer: MeshPeer, named known: DisplayName, _ trustStatus: TrustStatus, isSealed: Bool,
+        _ part: any ResourceSource, to peer: MeshPeer, named known: DisplayName, _ trustStatus: TrustStatus, isEncrypted: Bool,
         _ mesh: MeshDriver
     ) async throws -> Bool {
         let name = known.shown
-        let transfer = try mesh.send(part, to: peer, isSealed: isSealed, timeout: timeout)
+        let transfer = try mesh.send(part, to: peer, isEncrypted: isEncrypted, timeout: timeout)
         let estimate = part.offer.totalSize.flatMap { mesh.estimate(byteCount: $0, to: peer) } ?? .zero
         reporter.report(
             .inviting(
@@ -542,8 +542,8 @@ package final class SendOperation: Sendable {
                     part: source.parts == nil ? nil : (OfferText.summary(part.offer), part.offer.totalSize))))
         let result = MeshAdvice.completed(
             await finish(transfer, of: part, to: name), to: peer.software == .nearshare ? .nearshare : .phone)
-        if isSealed, unsealed != nil, result.outcome == UnsealedConfirmation.occasion { return false }
-        let shown = isSealed ? UnsealedConfirmation.withAdvice(result, for: name) : result
+        if isEncrypted, unsealed != nil, result.outcome == UnsealedConfirmation.occasion { return false }
+        let shown = isEncrypted ? UnsealedConfirmation.withAdvice(result, for: name) : result
         try conclude(shown, of: transfer, part, to: peer.id, name: name)
         return true
     }

@@ -129,14 +129,14 @@ package final class MeshDriver: Sendable {
     /// complete when all of it was sent.
     /// - Parameters:
     ///   - peer: nil for everyone.
-    ///   - isSealed: false for a file that may be readable by all relays, for an app that takes no other; see
+    ///   - isEncrypted: false for a file that may be readable by all relays, for an app that takes no other; see
     ///     ``MeshRouter/sendFile(_:to:isSealed:now:)``.
     ///   - timeout: an offer that is not accepted within this time is withdrawn, and has expired.
     /// - Throws: ``NodeError/unavailable(_:)`` for a folder or several items.
     package func send(
-        _ source: any ResourceSource, to peer: MeshPeer?, isSealed: Bool = true, timeout: Duration = .seconds(60)
+        _ source: any ResourceSource, to peer: MeshPeer?, isEncrypted: Bool = true, timeout: Duration = .seconds(60)
     ) throws(NodeError) -> Transfer {
-        try sender.send(source, to: peer, isSealed: isSealed, timeout: timeout)
+        try sender.send(source, to: peer, isEncrypted: isEncrypted, timeout: timeout)
     }
 
     /// The shortest possible duration of a file transfer to a peer, by the number and pacing of its fragments; nil for a file

@@ -26,9 +26,9 @@ final class MeshSender: Sendable {
         return item
     }
 
-    /// Starts a transfer; see ``MeshDriver/send(_:to:isSealed:timeout:)``.
+    /// Starts a transfer; see ``MeshDriver/send(_:to:isEncrypted:timeout:)``.
     func send(
-        _ source: any ResourceSource, to peer: MeshPeer?, isSealed: Bool, timeout: Duration
+        _ source: any ResourceSource, to peer: MeshPeer?, isEncrypted: Bool, timeout: Duration
     ) throws(NodeError) -> Transfer {
         let item = try Self.singleFile(of: source.offer)
         let progress = TransferProgress(
@@ -47,7 +47,7 @@ final class MeshSender: Sendable {
                 if item.kind == .text, let peer {
                     try sendText(String(decoding: bytes, as: UTF8.self), as: transfer, to: peer)
                 } else {
-                    try sendFile(bytes, item, as: transfer, to: peer, isSealed: isSealed)
+                    try sendFile(bytes, item, as: transfer, to: peer, isEncrypted: isEncrypted)
                 }
             } catch {
                 transfer.end(Self.result(of: error))
@@ -100,7 +100,7 @@ final class MeshSender: Sendable {
     }
 
     private func sendFile(
-        _ bytes: [UInt8], _ item: OfferedItem, as transfer: Transfer, to peer: MeshPeer?, isSealed: Bool
+        _ bytes: [UInt8], _ item: OfferedItem, as transfer: Transfer, to peer: MeshPeer?, isEncrypted: Bool
     ) throws {
         let file = MeshFile(
             name: String(decoding: item.name.bytes, as: UTF8.self), mediaType: item.mediaType.text, content: bytes[...])
@@ -108,7 +108,7 @@ final class MeshSender: Sendable {
         // One lock over both steps, so that the file is known when its first event is handled.
         try outgoing.withLock { outgoing in
             let key = try router.update { router, now in
-                try router.sendFile(file, to: peer?.id, isSealed: isSealed, now: now)
+                try router.sendFile(file, to: peer?.id, isSealed: isEncrypted, now: now)
             }
             // An earlier transfer of the file has ended in the router, but its event was not handled yet.
             guard outgoing[key] == nil else {
@@ -129,7 +129,7 @@ final class MeshSender: Sendable {
             $0.insert(
                 OutgoingMeshTransfers.Text(
                     transfer: transfer, receiver: peer.id, receiverName: peer.name.shown,
-                    unacknowledged: Set(messages.map(\.id))))
+                    unacknowledgedIDs: Set(messages.map(\.id))))
         }
         transfer.onCancel { [weak self] in
             self?.outgoing.withLock { $0.removeText(of: transfer) }

@@ -20,7 +20,7 @@ struct OutgoingMeshTransfers {
         /// The receiver's name, for a terminal.
         let receiverName: String
         /// Ids of the messages without a receipt.
-        var unacknowledged: Set<String>
+        var unacknowledgedIDs: Set<String>
     }
 
     private var files: [MeshFileKey: File] = [:]
@@ -46,16 +46,16 @@ struct OutgoingMeshTransfers {
     /// Records the receipt of one message from a peer. No peer acknowledges what was sent to another (B5).
     /// - Returns: the text, when this was its last missing receipt.
     mutating func recordReceipt(_ messageID: String, from peer: PeerID) -> Text? {
-        guard let index = texts.firstIndex(where: { $0.receiver == peer && $0.unacknowledged.contains(messageID) }) else {
+        guard let index = texts.firstIndex(where: { $0.receiver == peer && $0.unacknowledgedIDs.contains(messageID) }) else {
             return nil
         }
-        texts[index].unacknowledged.remove(messageID)
-        return texts[index].unacknowledged.isEmpty ? texts.remove(at: index) : nil
+        texts[index].unacknowledgedIDs.remove(messageID)
+        return texts[index].unacknowledgedIDs.isEmpty ? texts.remove(at: index) : nil
     }
 
     /// Removes the text to which a message belongs.
     mutating func removeText(withMessage messageID: String) -> Text? {
-        texts.firstIndex { $0.unacknowledged.contains(messageID) }.map { texts.remove(at: $0) }
+        texts.firstIndex { $0.unacknowledgedIDs.contains(messageID) }.map { texts.remove(at: $0) }
     }
 
     // MARK: Expiry

@@ -131,11 +131,11 @@ package final class Messenger: Sendable {
     /// Offers a file to a peer in the mesh, or sends it to everyone.
     /// - Parameters:
     ///   - peer: ``PeerID/broadcast`` for everyone.
-    ///   - isSealed: see ``MeshDriver/send(_:to:isSealed:timeout:)``.
+    ///   - isEncrypted: see ``MeshDriver/send(_:to:isEncrypted:timeout:)``.
     ///   - timeout: the file is withdrawn when it is not answered within this time.
     /// - Throws: ``NodeError``, also when the peer is not known.
     package func send(
-        _ file: any ResourceSource, to peer: PeerID, isSealed: Bool = true, timeout: Duration = .seconds(60)
+        _ file: any ResourceSource, to peer: PeerID, isEncrypted: Bool = true, timeout: Duration = .seconds(60)
     ) throws(NodeError) -> Transfer {
         if peer == .broadcast {
             guard mesh.peers.contains(where: \.isDirect) else {
@@ -146,7 +146,7 @@ package final class Messenger: Sendable {
         guard let meshPeer = mesh.read({ $0.peer(peer) }) else {
             throw .unreachable("the peer is not in range; files can only be sent to peers in range")
         }
-        return try mesh.send(file, to: meshPeer, isSealed: isSealed, timeout: timeout)
+        return try mesh.send(file, to: meshPeer, isEncrypted: isEncrypted, timeout: timeout)
     }
 
     private func submit(

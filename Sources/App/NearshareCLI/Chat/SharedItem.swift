@@ -2,8 +2,8 @@ internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
 
-/// A file, or a text message, that was sent or received in a conversation, from the history.
-struct SharedFile: Sendable, Hashable {
+/// A file, a folder or a text message that was sent or received in a conversation, from the history.
+struct SharedItem: Sendable, Hashable {
     let when: WallTime
     /// The name and the outcome, or the text with its lines; escaped for a terminal.
     let sentence: String
@@ -15,7 +15,7 @@ struct SharedFile: Sendable, Hashable {
     /// Limit on the time between the end of a transfer and its line in the history, in milliseconds.
     private static let recordingMilliseconds: UInt = 5_000
 
-    /// Limit on the files that a conversation lists when it is opened.
+    /// Limit on the items that a conversation lists when it is opened.
     private static let maximumListedCount = 20
     /// Limit on a text that a conversation shows, in bytes.
     private static let maximumTextByteCount = 2_000
@@ -65,15 +65,15 @@ struct SharedFile: Sendable, Hashable {
         TextLayout.lines(of: sentence).enumerated().map { number, line in (number == 0 ? head : "    ") + line }
     }
 
-    /// The latest files of a peer before a time, the oldest first.
-    static func latest(of peer: PeerID, before end: WallTime, on machine: LocalMachine) throws(StorageError) -> [SharedFile] {
+    /// The latest items of a peer before a time, the oldest first.
+    static func latest(of peer: PeerID, before end: WallTime, on machine: LocalMachine) throws(StorageError) -> [SharedItem] {
         // The texts of messages are read only for those that are listed.
         try TransferHistory(of: machine).entries.filter { $0.id == peer && $0.when < end }.suffix(maximumListedCount)
-            .map(SharedFile.init)
+            .map(SharedItem.init)
     }
 
-    /// All files of a peer, the oldest first.
-    static func all(of peer: PeerID, on machine: LocalMachine) throws(StorageError) -> [SharedFile] {
-        try TransferHistory(of: machine).entries.filter { $0.id == peer }.map(SharedFile.init)
+    /// All items of a peer, the oldest first.
+    static func all(of peer: PeerID, on machine: LocalMachine) throws(StorageError) -> [SharedItem] {
+        try TransferHistory(of: machine).entries.filter { $0.id == peer }.map(SharedItem.init)
     }
 }
