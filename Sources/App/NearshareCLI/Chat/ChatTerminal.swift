@@ -247,16 +247,10 @@ final class ChatTerminal: Sendable {
         default: return
         }
         guard let ended else { return }
-        let (path, status) = (ended.path, ended.status)
-        let isSentNote = ended.outcome == .completed && state.recordedNotes.contains(path)
-        var entry = TransferLog.Entry(
-            when: now, peer: status.peer, peerName: state.screen.contacts[status.peer]?.name.claimed ?? status.peer.hex,
-            content: NameText.shown(status.name), size: status.done, outcome: RecordedOutcome(ended.outcome).rawValue)
-        entry.offeredSize = status.total
-        group.addTask { [machine, sink, entry] in
+        let (name, isNote) = (state.screen.contacts[ended.status.peer]?.name, state.recordedNotes.contains(ended.path))
+        group.addTask { [machine, sink, time = now] in
             do {
-                try TransferLog(of: .sent, in: machine.state).append(entry)
-                if isSentNote { try VoiceNoteStore(machine).recordSent(path, to: [entry.peerName], at: entry.when) }
+                try ended.record(to: name, isNote: isNote, at: time, on: machine)
             } catch {
                 sink.yield(.screen(.event(.notice("\(error)"))))
             }

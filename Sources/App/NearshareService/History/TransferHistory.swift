@@ -90,6 +90,12 @@ package struct TransferHistory {
         entries.sort { $0.when < $1.when }
     }
 
+    /// The transfers with a peer, the oldest first.
+    /// - Parameter end: the time before which they ended; nil for all.
+    package func entries(with peer: PeerID, before end: WallTime? = nil) -> [Entry] {
+        entries.filter { entry in entry.id == peer && end.map { entry.when < $0 } ?? true }
+    }
+
     /// Keeps the transfers in one direction only.
     package mutating func restrict(to direction: TransferProgress.Direction) {
         entries.removeAll { $0.direction != direction }

@@ -1,14 +1,29 @@
-internal import Nearshare
-internal import NearshareService
+package import Nearshare
 
 /// The files that a chat sends, until their transfers have ended. The end of a short transfer can arrive before the reply with
 /// the transfer's id: the node publishes events and replies on different tasks.
-struct SentFiles: Sendable {
+package struct SentFiles: Sendable {
     /// A transfer that has ended, and the file that it sent.
-    struct Ended: Sendable, Hashable {
-        let path: String
-        let status: TransferStatus
-        let outcome: TransferOutcome
+    package struct Ended: Sendable, Hashable {
+        package let path: String
+        package let status: TransferStatus
+        package let outcome: TransferOutcome
+
+        /// Adds the transfer to the history, and a voice note that has arrived to the notes that were sent.
+        /// - Parameters:
+        ///   - receiverName: nil where only the receiver's id is known.
+        ///   - isNote: whether the file is a voice note that was recorded here.
+        package func record(
+            to receiverName: DisplayName?, isNote: Bool, at time: WallTime, on machine: LocalMachine
+        ) throws {
+            let name = receiverName?.claimed ?? status.peer.hex
+            var entry = TransferLog.Entry(
+                when: time, peer: status.peer, peerName: name, content: NameText.shown(status.name), size: status.done,
+                outcome: RecordedOutcome(outcome).rawValue)
+            entry.offeredSize = status.total
+            try TransferLog(of: .sent, in: machine.state).append(entry)
+            if isNote, outcome == .completed { try VoiceNoteStore(machine).recordSent(path, to: [name], at: time) }
+        }
     }
 
     /// The running transfers of this chat, the oldest first.
@@ -18,14 +33,16 @@ struct SentFiles: Sendable {
     private var unknownEnds: [TransferStatus] = []
 
     /// Limit on the ended transfers that wait for a reply. More than a user starts within one round trip.
-    static let maximumUnknownEndCount = 64
+    package static let maximumUnknownEndCount = 64
     /// Limit on the running transfers, beyond which the oldest is not in the history: its end may have been missed. A node sends far
     /// fewer at a time.
-    static let maximumRunningCount = 1024
+    package static let maximumRunningCount = 1024
+
+    package init() {}
 
     /// Records the reply to a request to send a file.
     /// - Returns: the transfer, if it has ended already.
-    mutating func recordReply(_ id: TransferStatus.ID, path: String) -> Ended? {
+    package mutating func recordReply(_ id: TransferStatus.ID, path: String) -> Ended? {
         guard let index = unknownEnds.firstIndex(where: { $0.id == id }) else {
             running.append((id, path))
             if running.count > Self.maximumRunningCount { running.removeFirst() }
@@ -36,7 +53,7 @@ struct SentFiles: Sendable {
 
     /// Records the state of a transfer.
     /// - Returns: the transfer, if it has ended and is one of this chat.
-    mutating func recordStatus(_ status: TransferStatus) -> Ended? {
+    package mutating func recordStatus(_ status: TransferStatus) -> Ended? {
         guard status.outcome != nil, !status.isIncoming else { return nil }
         if let index = running.firstIndex(where: { $0.id == status.id }) {
             return Self.ended(status, running.remove(at: index).path)

@@ -1,17 +1,18 @@
 import Nearshare
 import Testing
 
-@testable import NearshareCLI
 @testable import NearshareService
 
 @Suite("the files that a chat sends") struct SentFilesTests {
+    private static let peer = PeerID(bytes: [UInt8](repeating: 1, count: 8))!
+
     private func id(_ number: UInt64) -> TransferStatus.ID { .transfer(TransferID(rawValue: number)) }
 
     private func status(
         _ number: UInt64, outcome: TransferOutcome? = .completed, isIncoming: Bool = false
     ) -> TransferStatus {
         TransferStatus(
-            id: id(number), isIncoming: isIncoming, peer: ChatTyping.peerID, name: "a.jpg", done: 10, total: 10,
+            id: id(number), isIncoming: isIncoming, peer: Self.peer, name: "a.jpg", done: 10, total: 10,
             outcome: outcome)
     }
 
@@ -31,6 +32,35 @@ import Testing
         #expect(ended?.path == "/a.jpg")
         #expect(ended?.outcome == .completed)
         #expect(files.recordReply(id(1), path: "/a.jpg") == nil, "recorded twice")
+    }
+
+    @Test(
+        "an ended transfer is in the history, and only a completed voice note among the notes that were sent",
+        arguments: [TransferOutcome.completed, .interrupted])
+    func history(outcome: TransferOutcome) throws {
+        let machine = try ServiceStage().user("ada").machine
+        var files = SentFiles()
+        _ = files.recordReply(id(1), path: "/a.opus")
+        let ended = try #require(files.recordStatus(status(1, outcome: outcome)))
+        let time = WallTime(milliseconds: 5)
+        try ended.record(to: nil, isNote: false, at: time, on: machine)
+        #expect(try machine.state.read(SentNoteList.self, from: "voice.json") == nil)
+        try ended.record(to: try DisplayName("ben"), isNote: true, at: time, on: machine)
+        let entries = try TransferLog(of: .sent, in: machine.state).entries()
+        #expect(entries.map(\.peerName) == [Self.peer.hex, "ben"])
+        #expect(entries.allSatisfy { $0.outcome == RecordedOutcome(outcome).rawValue && $0.size == 10 && $0.offeredSize == 10 })
+        let notes = try machine.state.read(SentNoteList.self, from: "voice.json")?.notes ?? []
+        #expect(notes == (outcome == .completed ? [.init(path: "/a.opus", to: ["ben"])] : []))
+    }
+
+    /// The part of the stored list of sent notes that is compared.
+    private struct SentNoteList: Codable {
+        struct Note: Codable, Equatable {
+            var path: String
+            var to: [String]
+        }
+
+        var notes: [Note]
     }
 
     @Test func `transfers whose end is missed are forgotten`() {
