@@ -128,7 +128,7 @@ import Testing
         #expect(
             reactions.contains(.request(.contacts, .contacts)) && reactions.contains(.request(.conversations, .conversations)))
         #expect(reactions.contains(.request(.find(name: "anna", timeout: .seconds(5)), .lookup("anna"))))
-        #expect(text(screen).contains("another nearshare of this machine carries"))
+        #expect(text(screen).contains("goes on through another node"))
     }
 
     @Test func `the reason of a failed line is kept for its conversation`() {

@@ -135,7 +135,7 @@ private final class ChatHarness {
         #expect(chat.lines.last == "> half a li")
         #expect(chat.lines.filter { $0.hasSuffix("anna: one") }.count == 1)
         #expect(chat.text.contains("meanwhile"))
-        #expect(chat.text.contains("another nearshare of this machine carries"))
+        #expect(chat.text.contains("goes on through another node"))
     }
 
     @Test("a line that has waited shows when it was written, and stands where it arrived", arguments: [(80, 24), (40, 12)])

@@ -182,7 +182,7 @@ class ChatStory(Story):
         first.press("/quit\r")
         self.assertEqual(0, first.end())
         for screen in (second, third):
-            screen.wait_for("another nearshare of this machine carries")
+            screen.wait_for("goes on through another node")
         second.press("ne\r")
         ben.wait_for("anna: half a line")
         # One of the two runs the node now, and the other one uses it.

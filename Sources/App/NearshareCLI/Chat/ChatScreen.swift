@@ -167,7 +167,7 @@ struct ChatScreen: Sendable {
     private mutating func resume(at now: WallTime) -> [Reaction] {
         (hasNodeEnded, lastContactsRequest) = (false, now)
         addNotice(
-            "another nearshare of this machine carries this chat from now on; nothing is lost", in: views.visible.conversation,
+            "this chat goes on through another node of this machine; nothing is lost", in: views.visible.conversation,
             at: now)
         views.discardPendingRequests()
         return Self.initialRequests + (views.visibleIndex.map { load($0) } ?? [])
