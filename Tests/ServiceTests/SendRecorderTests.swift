@@ -89,6 +89,7 @@ import Testing
         var history = try TransferHistory(of: user.machine)
         try history.restrict(toPeer: "ben w")
         #expect(history.entries.map(\.name) == [name, name])
+        #expect(history.entries.map(\.isChatMessage) == [true, true])
     }
 
     @Test(

@@ -68,12 +68,12 @@ struct SharedItem: Sendable, Hashable {
     /// The latest items of a peer before a time, the oldest first.
     static func latest(of peer: PeerID, before end: WallTime, on machine: LocalMachine) throws(StorageError) -> [SharedItem] {
         // The texts of messages are read only for those that are listed.
-        try TransferHistory(of: machine).entries(with: peer, before: end).suffix(maximumListedCount)
-            .map(SharedItem.init)
+        try TransferHistory(of: machine).entries(with: peer, before: end).filter { !$0.isChatMessage }
+            .suffix(maximumListedCount).map(SharedItem.init)
     }
 
     /// All items of a peer, the oldest first.
     static func all(of peer: PeerID, on machine: LocalMachine) throws(StorageError) -> [SharedItem] {
-        try TransferHistory(of: machine).entries(with: peer).map(SharedItem.init)
+        try TransferHistory(of: machine).entries(with: peer).filter { !$0.isChatMessage }.map(SharedItem.init)
     }
 }

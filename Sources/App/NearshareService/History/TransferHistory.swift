@@ -27,6 +27,8 @@ package struct TransferHistory {
         package var isRemoved = false
         /// Whether the received item has the name of a text message.
         var isMessage = false
+        /// Whether it is a line of the conversation with the peer.
+        package var isChatMessage = false
         /// The text that was sent, unescaped; nil for what was received.
         var sentText: String?
         /// Whether the received item has a media type of voice notes.
@@ -84,7 +86,9 @@ package struct TransferHistory {
                     listedName: trust.listedName(of: entry.peer, claiming: name),
                     content: entry.content, size: entry.size,
                     outcome: RecordedOutcome(rawValue: entry.outcome) ?? .unknown, reason: entry.reason,
-                    presentSize: entry.presentSize ?? 0, offeredSize: entry.offeredSize, path: nil, sentText: entry.text)
+                    presentSize: entry.presentSize ?? 0, offeredSize: entry.offeredSize, path: nil,
+                    isChatMessage: entry.message != nil,
+                    sentText: entry.text)
             }
         }
         entries.sort { $0.when < $1.when }

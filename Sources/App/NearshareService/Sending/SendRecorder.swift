@@ -66,7 +66,7 @@ final class SendRecorder: Reporter {
         {
             entry.text = text
         }
-        if result.recordedOutcome == .keptByNode { entry.message = result.message }
+        entry.message = result.message
         append(entry)
     }
 

@@ -32,7 +32,7 @@ package struct TransferLog: Sendable {
         package var offeredSize: UInt64?
         /// The text of a completed message that is short enough to be shown again, unescaped; nil for other content.
         package var text: String?
-        /// The id of the chat message that the node keeps; nil for other content, and once it has been delivered or has failed.
+        /// The id of the chat message as which a node has sent a text; nil for other content.
         package var message: String?
         /// The transfer whose beginning and end have an entry each; nil where there is one entry.
         package var attempt: Attempt?
@@ -117,7 +117,7 @@ package struct TransferLog: Sendable {
         }
     }
 
-    /// Replaces the outcome of a message that the node has kept.
+    /// Replaces the outcome of a text that a node has sent as a chat message.
     package func setOutcome(_ outcome: String, of message: String) throws(StorageError) {
         // Most messages have no entry.
         guard let bytes = try directory.readFile(kind.rawValue), bytes.firstRange(of: Array(message.utf8)) != nil else {
@@ -128,7 +128,7 @@ package struct TransferLog: Sendable {
                 guard var entry = try? JSONDecoder().decode(Entry.self, from: Data(line)), entry.message == message else {
                     return line
                 }
-                (entry.outcome, entry.message) = (outcome, nil)
+                entry.outcome = outcome
                 return (try? JSONEncoder().encode(entry)).map { [UInt8]($0)[...] } ?? line
             }
         }
