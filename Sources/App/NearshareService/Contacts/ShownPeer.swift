@@ -67,6 +67,13 @@ extension TrustStore {
         return name.shown(of: id, columns: 24, isTagged: isTagged)
     }
 
+    /// The peer under the name by which the user knows it, for lists.
+    func named(_ peer: NearbyPeer) -> NearbyPeer {
+        var peer = peer
+        peer.name = shownName(claiming: peer.id, named: peer.name)
+        return peer
+    }
+
     /// The name under which the user knows the peer that has an id. The id is claimed, not proven: only for lists of peers nearby.
     package func shownName(claiming id: PeerID, named name: DisplayName) -> DisplayName {
         entry(claiming: id).map { self.name(of: $0.fingerprint, claiming: name) } ?? name

@@ -257,7 +257,10 @@ package final class NodeService: NodeClient {
                     "\(contact.name.identified(by: contact.id)) is known as \(contact.trustStatus.label), but is not nearby, and the "
                         + "keys to encrypt messages are missing; \(ErrorMessage.missingKeysAdvice)")
             }
-            guard nearby.isEmpty else { throw NodeError.notFound(text, nearby: nearby) }
+            guard nearby.isEmpty else {
+                let trust = try contacts.snapshot().trust
+                throw NodeError.notFound(text, nearby: nearby.map(trust.named))
+            }
             throw ControlFailure(
                 .peerNotFound,
                 "\(TerminalText.escaped(text)) is not known to this machine, and no peers are nearby; run `nearshare mesh run` on the peer's machine, or "

@@ -48,9 +48,15 @@ package struct PeerResolver: Sendable {
     package func resolve(_ text: String, on node: Node) async throws -> Destination {
         do {
             return try await resolvePeer(text, on: node)
-        } catch NodeError.notFound(_, let nearby) where nearby.isEmpty && node.hasNoNetwork {
-            throw CommandFailure(.peerNotFound, NetworkNotice.notFound(text))
+        } catch NodeError.notFound(_, let nearby) {
+            throw notFound(text, nearby, on: node)
         }
+    }
+
+    private func notFound(_ text: String, _ nearby: [NearbyPeer], on node: Node) -> any Error {
+        if nearby.isEmpty, node.hasNoNetwork { return CommandFailure(.peerNotFound, NetworkNotice.notFound(text)) }
+        let trust = (try? machine.trust.read()) ?? TrustStore()
+        return NodeError.notFound(text, nearby: nearby.map(trust.named))
     }
 
     private func resolvePeer(_ text: String, on node: Node) async throws -> Destination {
@@ -237,8 +243,8 @@ package struct PeerResolver: Sendable {
     func resolveForConnection(_ text: String, on node: Node) async throws -> PeerDestination {
         do {
             return try await findForConnection(text, on: node)
-        } catch NodeError.notFound(_, let nearby) where nearby.isEmpty && node.hasNoNetwork {
-            throw CommandFailure(.peerNotFound, NetworkNotice.notFound(text))
+        } catch NodeError.notFound(_, let nearby) {
+            throw notFound(text, nearby, on: node)
         }
     }
 
