@@ -151,6 +151,7 @@ extension ChatScreen {
             case .hint(let hint): addNotice(hint, at: now)
             }
         case .cancel: return cancel(argument, at: now)
+        case .clear where views.visible.lookup?.lines.isEmpty == false: dropWaitingLines(at: now)
         case .clear:
             guard let conversation = requireConversation(at: now),
                 isConfirmed("/clear", "all lines of this conversation are removed from this machine", at: now)

@@ -352,6 +352,15 @@ struct ChatScreen: Sendable {
         views[index].addNotice("what you write here waits until \(shown) is near, or this chat ends", at: now)
     }
 
+    /// Drops the lines of the visible view that wait for its peer.
+    mutating func dropWaitingLines(at now: WallTime) {
+        guard var lookup = views.visible.lookup else { return }
+        for line in lookup.lines { views.visible.editor.recordUnsent(Self.typed(line)) }
+        lookup.lines = []
+        views.visible.look(for: lookup)
+        addNotice("the lines that waited are dropped; Up brings them back", at: now)
+    }
+
     /// The requests for the peers that are waited for.
     private var waitingRequests: [Reaction] { views.openLookups.filter { !$0.isRunning }.map { Self.request($0.name) } }
 
