@@ -4,6 +4,7 @@ import Testing
 @testable import NearshareService
 
 @Suite("the files that a chat sends") struct SentFilesTests {
+    private let stage = ServiceStage()
     private static let peer = PeerID(bytes: [UInt8](repeating: 1, count: 8))!
 
     private func id(_ number: UInt64) -> TransferStatus.ID { .transfer(TransferID(rawValue: number)) }
@@ -38,18 +39,19 @@ import Testing
         "an ended transfer is in the history, and only a completed voice note among the notes that were sent",
         arguments: [TransferOutcome.completed, .interrupted])
     func history(outcome: TransferOutcome) throws {
-        let machine = try ServiceStage().user("ada").machine
+        let user = try stage.user("ada")
         var files = SentFiles()
         _ = files.recordReply(id(1), path: "/a.opus")
-        let ended = try #require(files.recordStatus(status(1, outcome: outcome)))
+        let known = files.recordStatus(status(1, outcome: outcome))
+        let ended = try #require(known)
         let time = WallTime(milliseconds: 5)
-        try ended.record(to: nil, isNote: false, at: time, on: machine)
-        #expect(try machine.state.read(SentNoteList.self, from: "voice.json") == nil)
-        try ended.record(to: try DisplayName("ben"), isNote: true, at: time, on: machine)
-        let entries = try TransferLog(of: .sent, in: machine.state).entries()
+        try ended.record(to: nil, isNote: false, at: time, on: user.machine)
+        #expect(try user.machine.state.read(SentNoteList.self, from: "voice.json") == nil)
+        try ended.record(to: try DisplayName("ben"), isNote: true, at: time, on: user.machine)
+        let entries = try TransferLog(of: .sent, in: user.machine.state).entries()
         #expect(entries.map(\.peerName) == [Self.peer.hex, "ben"])
         #expect(entries.allSatisfy { $0.outcome == RecordedOutcome(outcome).rawValue && $0.size == 10 && $0.offeredSize == 10 })
-        let notes = try machine.state.read(SentNoteList.self, from: "voice.json")?.notes ?? []
+        let notes = try user.machine.state.read(SentNoteList.self, from: "voice.json")?.notes ?? []
         #expect(notes == (outcome == .completed ? [.init(path: "/a.opus", to: ["ben"])] : []))
     }
 
