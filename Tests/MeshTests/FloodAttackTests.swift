@@ -213,6 +213,51 @@ import Testing
         #expect(victim.router.peer(anna.id)?.name.claimed == "anna")
     }
 
+    @Test("M12: sealed texts of many sessions of one machine have one limit, which a contact does not use up")
+    func sealedTexts() throws {
+        var victim = AttackedRouter(links: 2)
+        let anna = UntrustedPeer(seed: 920)
+        victim.act { router, _ in router.setContacts([anna.id: anna.identity.signingKey.publicKey]) }
+        func send(_ count: Int, in session: inout UntrustedPeerSession, of peer: UntrustedPeer) throws {
+            for number in 0..<count {
+                let text = MeshPrivateMessage(id: "\(peer.id) \(number)", text: "\(peer.id)")
+                let packet = try UntrustedPeerSession.sealedPacket(
+                    session.seal(.privateMessage(text)), from: peer, to: victim, number: UInt64(number))
+                victim.receive(try peer.signed(packet))
+            }
+        }
+        for seed in 921..<933 as Range<UInt64> {
+            let peer = UntrustedPeer(seed: seed)
+            victim.receive(try peer.announcement(at: victim.now))
+            var session = try #require(try UntrustedPeerSession(of: peer, with: &victim))
+            try send(100, in: &session, of: peer)
+        }
+        let settings = MeshRouter.Settings()
+        // The link's own share comes on top of the rate of the machine.
+        #expect(victim.events.texts.count <= Int(settings.sealedPayloadBurst * 13 / 12))
+        victim.receive(try anna.announcement(at: victim.now))
+        var session = try #require(try UntrustedPeerSession(of: anna, with: &victim))
+        try send(20, in: &session, of: anna)
+        #expect(victim.events.texts.count { $0 == "\(anna.id)" } == 20)
+    }
+
+    @Test("M19: a state that a peer repeats in its session changes and reports nothing") func repeatedState() throws {
+        var victim = AttackedRouter()
+        let peer = UntrustedPeer(seed: 940)
+        victim.receive(try peer.announcement(at: victim.now))
+        var session = try #require(try UntrustedPeerSession(of: peer, with: &victim))
+        let state = MeshPeerState(capabilities: [.privateMedia], signingKey: peer.identity.signingKey.publicKey.bytes)
+        func changeCount() -> Int { victim.events.count { if case .peerChanged = $0 { true } else { false } } }
+        var counts: [Int] = []
+        for number in 0..<50 as Range<UInt64> {
+            victim.receive(
+                try UntrustedPeerSession.sealedPacket(session.seal(.peerState(state)), from: peer, to: victim, number: number)
+                    .encoded())
+            counts.append(changeCount())
+        }
+        #expect(Set(counts).count == 1 && counts[0] > 0)
+    }
+
     // MARK: Junk
 
     private enum Directed: CaseIterable { case ping, handshake, sealed, bundle, request }

@@ -81,8 +81,9 @@ import Testing
         #expect(table.verdict(on: forged, for: anna.peerID) == .contested)
         table.insert(anna.peerID, publicMessageLimiter: budget(), now: now)
         let state = MeshPeerState(capabilities: [], signingKey: forged.bytes)
-        let isRepeated = (0..<2).map { _ in table.apply(state, signingKey: forged, of: anna.peerID).isRepeated }
-        #expect(isRepeated == [false, true])
+        #expect(!table.hasStated(state, signingKey: forged, anna.peerID))
+        _ = table.apply(state, signingKey: forged, of: anna.peerID)
+        #expect(table.hasStated(state, signingKey: forged, anna.peerID))
         #expect(table.verdict(on: forged, for: anna.peerID) == .accepted)
         #expect(table.verdict(on: anna.signingKey.publicKey, for: anna.peerID) == .forged)
     }

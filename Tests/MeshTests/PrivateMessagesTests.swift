@@ -10,11 +10,11 @@ import Testing
     @Test("a message is sent again after longer and longer pauses until its receipt comes, and then given up")
     func repetition() {
         var messages = PrivateMessages()
-        messages.insert([1], id: "A", to: peer, now: now)
-        messages.insert([2], id: "B", to: peer, now: now)
+        _ = messages.insert([1], id: "A", to: peer, now: now)
+        _ = messages.insert([2], id: "B", to: peer, now: now)
         #expect(messages.advance(to: now + .seconds(4)).isEmpty)
         #expect(messages.advance(to: now + .seconds(5)).count == 2)
-        messages.recordReceipt("A", from: peer)
+        _ = messages.recordReceipt("A", from: peer, now: now)
         var resent: [Int] = []
         var givenUp: [Int] = []
         for second in 6...300 {
@@ -35,7 +35,7 @@ import Testing
     @Test("a message that was repeated in vain is repeated when its peer is back, at most four times in all")
     func peerIsBack() {
         var messages = PrivateMessages()
-        messages.insert([1], id: "A", to: peer, now: now)
+        _ = messages.insert([1], id: "A", to: peer, now: now)
         messages.repeatSoon(to: peer, now: now)
         #expect(messages.advance(to: now + .seconds(4)).isEmpty)
         #expect(messages.advance(to: now + .seconds(5)).count == 1)
@@ -50,9 +50,44 @@ import Testing
         #expect(last.contains { if case .failed(messageID: "A", _) = $0 { true } else { false } })
     }
 
+    @Test("behind relays each message waits for the receipt of the one before, and is given up with it")
+    func ordered() {
+        var messages = PrivateMessages()
+        let areSent = (1...3).map { (number: UInt8) in
+            messages.insert([number], id: "\(number)", to: peer, isOrdered: true, now: now)
+        }
+        #expect(areSent == [true, false, false])
+        let next = (0..<2).map { _ in messages.recordReceipt("1", from: peer, now: now + .seconds(1)) }
+        #expect(next == [[2], nil])
+        let early = messages.advance(to: now + .seconds(5))
+        #expect(early.isEmpty)
+        var givenUp: [String] = []
+        for second in 6...200 {
+            for reaction in messages.advance(to: now + .seconds(second)) {
+                switch reaction {
+                case .resend(let payload, _): #expect(payload == [2])
+                case .failed(let id, _): givenUp.append(id)
+                }
+            }
+        }
+        #expect(givenUp == ["2", "3"])
+        let isSent = messages.insert([4], id: "4", to: peer, isOrdered: true, now: now)
+        #expect(isSent)
+    }
+
+    @Test("messages behind a file are not repeated until its end")
+    func busy() {
+        var messages = PrivateMessages()
+        _ = messages.insert([1], id: "A", to: peer, now: now)
+        let during = (1...60).flatMap { second in messages.advance(to: now + .seconds(second)) { _ in true } }
+        #expect(during.isEmpty)
+        let after = [64, 65].map { messages.advance(to: now + .seconds($0)).count }
+        #expect(after == [0, 1])
+    }
+
     @Test("messages are sent again in their order") func order() {
         var messages = PrivateMessages()
-        for number: UInt8 in 1...3 { messages.insert([number], id: "\(number)", to: peer, now: now) }
+        for number: UInt8 in 1...3 { _ = messages.insert([number], id: "\(number)", to: peer, now: now) }
         let resent = messages.advance(to: now + .seconds(5)).compactMap { reaction -> UInt8? in
             if case .resend(let payload, _) = reaction { payload.first } else { nil }
         }
@@ -62,14 +97,14 @@ import Testing
     @Test func `the messages to one peer that wait for receipts are bounded`() {
         var messages = PrivateMessages()
         var count = 0
-        while messages.hasRoom(for: peer), count < 100 {
-            messages.insert([1], id: "\(count)", to: peer, now: now)
+        while messages.hasRoom(for: peer), count < 1_000 {
+            _ = messages.insert([1], id: "\(count)", to: peer, now: now)
             count += 1
         }
-        #expect(count == 64)
+        #expect(count == 256)
         for number in 0..<300 { messages.recordAcknowledgement("\(number)", of: peer) }
         #expect(!messages.isAcknowledged("43", of: peer) && messages.isAcknowledged("44", of: peer))
-        #expect(messages.removePeer(peer) == (0..<64).map { "\($0)" })
+        #expect(messages.removePeer(peer) == (0..<256).map { "\($0)" })
         #expect(!messages.isAcknowledged("299", of: peer) && messages.hasRoom(for: peer))
     }
 }

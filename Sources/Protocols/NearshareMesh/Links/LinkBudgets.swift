@@ -177,6 +177,8 @@ enum LinkWork: Int, CaseIterable, Sendable {
     case relayedBytes
     /// Bytes of public texts, after decompression.
     case publicTexts
+    /// Handling sealed payloads of peers that are no contacts: each has a rate of its own, but identities cost nothing (M12).
+    case sealedPayloads
     /// Bytes of bundle packets.
     case bundles
 }
@@ -220,6 +222,7 @@ extension MeshRouter.Settings {
         case .relayedFrames: (relayedFrameBurst, relayedFramesPerSecond)
         case .relayedBytes: (relayedByteBurst, relayedBytesPerSecond)
         case .publicTexts: (publicTextBurst, publicTextBytesPerSecond)
+        case .sealedPayloads: (sealedPayloadBurst, sealedPayloadsPerSecond)
         case .bundles: (bundleByteBurst, bundleBytesPerSecond)
         }
     }

@@ -304,14 +304,15 @@ struct PeerTable: Sendable {
         records[id]?.lastHeard = now
     }
 
+    /// Whether a peer has stated the same in the current session before.
+    func hasStated(_ state: MeshPeerState, signingKey: SigningPublicKey, _ id: PeerID) -> Bool {
+        records[id].map { $0.sessionState == state && $0.signingKey == signingKey } ?? false
+    }
+
     /// Applies the peer's statement inside the current session, which outranks its announcements.
-    /// - Returns: whether the peer stated the same before, and the announcement that turned out to be the peer's own instead of the
-    ///   current one.
-    mutating func apply(
-        _ state: MeshPeerState, signingKey: SigningPublicKey, of id: PeerID
-    ) -> (isRepeated: Bool, genuine: MeshFrame?) {
-        guard var record = records[id] else { return (false, nil) }
-        let isRepeated = record.sessionState == state
+    /// - Returns: the announcement that turned out to be the peer's own instead of the current one.
+    mutating func apply(_ state: MeshPeerState, signingKey: SigningPublicKey, of id: PeerID) -> MeshFrame? {
+        guard var record = records[id] else { return nil }
         let isChanged = record.signingKey != signingKey
         let genuine = isChanged ? record.conflictingAnnouncement : nil
         // An announcement with another key was not the peer's.
@@ -321,7 +322,7 @@ struct PeerTable: Sendable {
         record.sessionState = state
         records[id] = record
         pins.insert(signingKey, for: id, isProven: true, from: record.links.discovery) { [records] in records[$0] != nil }
-        return (isRepeated, genuine)
+        return genuine
     }
 
     static let capacity = 1024

@@ -21,8 +21,11 @@ extension MeshRouter {
         } catch {
             throw .malformed(error)
         }
-        privateMessages.insert(payload, id: messageID, to: peer, now: now.monotonic)
-        sendSealed(payload, to: peer, now: now)
+        // Relays of phones delay each packet by a random time, and phones show texts as they come.
+        let isOrdered = peers.peer(peer)?.isDirect != true
+        if privateMessages.insert(payload, id: messageID, to: peer, isOrdered: isOrdered, now: now.monotonic) {
+            sendSealed(payload, to: peer, now: now)
+        }
     }
 
     /// Sends a receipt for a message that the program has stored for the user. Before that the message is repeated; afterwards
@@ -145,7 +148,10 @@ extension MeshRouter {
             peers.recordAuthenticated(peer, over: link, now: now.monotonic)
             if fragmentID == nil, frame.packet.ttl >= MeshPacket.maximumTTL { recordProof(of: peer, on: link) }
             if let packet = bundlePacket(inSession: plaintext) { return emit(.bundlePacket(packet, from: peer)) }
-            guard let payload = try? MeshNoisePayload(decoding: plaintext[...]) else { return }
+            // Senders repeat texts and files that are not acknowledged.
+            guard peers.isContact(peer) || links.budgets.consume(.sealedPayloads, on: link, now: now.monotonic),
+                let payload = try? MeshNoisePayload(decoding: plaintext[...])
+            else { return }
             handle(payload, from: authenticated, over: link, fragmentID: fragmentID, now: now)
         }
     }
@@ -162,10 +168,10 @@ extension MeshRouter {
             }
             emit(.privateMessage(from: peer, id: message.id, text: message.text))
         case .delivered(let id):
-            privateMessages.recordReceipt(id, from: peer.id)
+            recordReceipt(id, from: peer.id, now: now)
             emit(.delivered(messageID: id, by: peer))
         case .readReceipt(let id):
-            privateMessages.recordReceipt(id, from: peer.id)
+            recordReceipt(id, from: peer.id, now: now)
             emit(.read(messageID: id, by: peer))
         case .file(let bytes):
             receiveFile(bytes, from: peer.id, authenticated: peer, fragmentID: fragmentID, now: now)
@@ -205,11 +211,17 @@ extension MeshRouter {
         startHandshake(with: peer, now: now)
     }
 
+    private mutating func recordReceipt(_ messageID: String, from peer: PeerID, now: Moment) {
+        guard let next = privateMessages.recordReceipt(messageID, from: peer, now: now.monotonic) else { return }
+        sendSealed(next, to: peer, now: now)
+    }
+
     private mutating func handlePeerState(_ state: MeshPeerState, of id: PeerID, over link: MeshLinkID, now: Moment) {
         guard let key = try? SigningPublicKey(state.signingKey) else { return }
-        let (isRepeated, genuine) = peers.apply(state, signingKey: key, of: id)
+        if peers.hasStated(state, signingKey: key, id) { return sendPeerState(to: id, now: now) }
+        let genuine = peers.apply(state, signingKey: key, of: id)
         if let genuine { acceptProven(genuine, from: link, now: now) }
-        if isRepeated || !sessions.hasSentPeerState(to: id) { sendPeerState(to: id, now: now) }
+        if !sessions.hasSentPeerState(to: id) { sendPeerState(to: id, now: now) }
         if let changed = peers.peer(id) { emit(.peerChanged(changed)) }
         sendWaitingFiles(to: id, now: now)
     }
@@ -218,7 +230,8 @@ extension MeshRouter {
 
     /// Sends unacknowledged messages again, in the current session.
     mutating func retryMessages(now: Moment) {
-        for reaction in privateMessages.advance(to: now.monotonic) {
+        let isBusy = { [outgoingFiles] in outgoingFiles.isSendingToPhone($0) }
+        for reaction in privateMessages.advance(to: now.monotonic, excluding: isBusy) {
             switch reaction {
             case .failed(let messageID, let peer): emit(.undelivered(messageID: messageID, to: peer))
             case .resend(let payload, let peer):

@@ -50,6 +50,10 @@ package struct MeshRouter: Sendable {
         /// no other peer can use up the rate.
         package var sealedPerSecond = 100.0
         package var sealedBurst = 200.0
+        /// Sealed payloads of peers that are no contacts, from one source: the user reads far fewer, and storing a text takes
+        /// about a millisecond.
+        package var sealedPayloadsPerSecond = 32.0
+        package var sealedPayloadBurst = 256.0
         /// Signed messages of one sender to everyone, shown and relayed. All that a neighbour stores of one sender fits into
         /// the burst.
         package var messagesPerSecond = 5.0

@@ -13,8 +13,8 @@ struct PrivateMessages: Sendable {
     private struct PendingMessage: Sendable {
         let id: String
         let payload: [UInt8]
-        /// When the receipt is overdue.
-        var deadline: MonotonicInstant
+        /// When the receipt is overdue; nil for a message that was not sent yet.
+        var deadline: MonotonicInstant?
         var repetitionCount = 0
     }
 
@@ -25,16 +25,31 @@ struct PrivateMessages: Sendable {
 
     func hasRoom(for peer: PeerID) -> Bool { (pending[peer]?.count ?? 0) < Self.maximumPendingCount }
 
-    /// Records a message that is being sent.
-    mutating func insert(_ payload: [UInt8], id: String, to peer: PeerID, now: MonotonicInstant) {
-        pending[peer, default: []].append(
-            PendingMessage(id: id, payload: payload, deadline: now + Self.receiptTimeout(after: 0)))
+    /// Records a message.
+    /// - Parameter isOrdered: whether it waits until the peer has those before it, because its way changes the order.
+    /// - Returns: whether it is to be sent now.
+    mutating func insert(
+        _ payload: [UInt8], id: String, to peer: PeerID, isOrdered: Bool = false, now: MonotonicInstant
+    ) -> Bool {
+        let waits = isOrdered && pending[peer] != nil
+        let deadline = waits ? nil : now + Self.receiptTimeout(after: 0)
+        pending[peer, default: []].append(PendingMessage(id: id, payload: payload, deadline: deadline))
+        return !waits
     }
 
     /// Records a receipt of a peer.
-    mutating func recordReceipt(_ id: String, from peer: PeerID) {
-        pending[peer]?.removeAll { $0.id == id }
-        if pending[peer]?.isEmpty == true { pending[peer] = nil }
+    /// - Returns: the message that is to be sent now.
+    mutating func recordReceipt(_ id: String, from peer: PeerID, now: MonotonicInstant) -> [UInt8]? {
+        guard var messages = pending[peer] else { return nil }
+        messages.removeAll { $0.id == id }
+        var next: [UInt8]?
+        // All that were sent have their receipts.
+        if let first = messages.first, first.deadline == nil {
+            messages[0].deadline = now + Self.receiptTimeout(after: 0)
+            next = first.payload
+        }
+        pending[peer] = messages.isEmpty ? nil : messages
+        return next
     }
 
     /// Makes the messages due that were repeated in vain: a new session shows that the peer is back.
@@ -61,31 +76,42 @@ struct PrivateMessages: Sendable {
         return (pending.removeValue(forKey: peer) ?? []).map(\.id)
     }
 
-    /// Messages whose receipt is overdue, those of a peer in the order in which they were sent first.
-    mutating func advance(to now: MonotonicInstant) -> [Reaction] {
+    /// Messages whose receipt is overdue, those of a peer in the order in which they were sent first. Those that wait behind a
+    /// message that is given up are given up with it.
+    /// - Parameter isBusy: whether messages to a peer wait behind a file, and are not repeated meanwhile.
+    mutating func advance(to now: MonotonicInstant, excluding isBusy: (PeerID) -> Bool = { _ in false }) -> [Reaction] {
         var reactions: [Reaction] = []
         for (peer, messages) in pending.sorted(by: { $0.key < $1.key }) {
+            let isBusy = isBusy(peer)
             var remaining: [PendingMessage] = []
+            var isGivenUp = false
             for var message in messages {
-                guard now >= message.deadline else {
+                let timeout = Self.receiptTimeout(after: message.repetitionCount)
+                switch message.deadline {
+                case nil where isGivenUp: reactions.append(.failed(messageID: message.id, to: peer))
+                case let deadline? where isBusy:
+                    message.deadline = max(deadline, now + timeout)
                     remaining.append(message)
-                    continue
+                case let deadline? where now >= deadline:
+                    guard message.repetitionCount < Self.maximumRepetitionCount else {
+                        isGivenUp = true
+                        reactions.append(.failed(messageID: message.id, to: peer))
+                        continue
+                    }
+                    message.repetitionCount += 1
+                    message.deadline = now + timeout * 2
+                    remaining.append(message)
+                    reactions.append(.resend(message.payload, to: peer))
+                default: remaining.append(message)
                 }
-                guard message.repetitionCount < Self.maximumRepetitionCount else {
-                    reactions.append(.failed(messageID: message.id, to: peer))
-                    continue
-                }
-                message.repetitionCount += 1
-                message.deadline = now + Self.receiptTimeout(after: message.repetitionCount)
-                remaining.append(message)
-                reactions.append(.resend(message.payload, to: peer))
             }
             pending[peer] = remaining.isEmpty ? nil : remaining
         }
         return reactions
     }
 
-    private static let maximumPendingCount = 64
+    /// More than a user writes while a peer behind relays acknowledges one text after the other.
+    private static let maximumPendingCount = 256
     private static let maximumAcknowledgedCount = 256
     /// A message is given up after 5 + 10 + 20 + 40 + 80 = 155 s.
     private static let maximumRepetitionCount = 4
