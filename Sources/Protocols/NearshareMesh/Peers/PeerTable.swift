@@ -207,7 +207,7 @@ struct PeerTable: Sendable {
 
     /// Peers that were silent for too long, in ascending order.
     func expired(now: MonotonicInstant) -> [PeerID] {
-        records.filter { now - $0.value.lastHeard > Self.lifetime }.keys.sorted()
+        records.compactMap { id, record in now - record.lastHeard > Self.lifetime ? id : nil }.sorted()
     }
 
     /// Spends one message to everyone from a peer's budget.

@@ -96,9 +96,11 @@ struct SessionTable: Sendable {
 
     /// The first messages of unanswered handshakes that are due for retransmission, in ascending order of the peers.
     mutating func retransmissions(now: MonotonicInstant) -> [(peer: PeerID, message: [UInt8])] {
-        entries.keys.sorted().compactMap { peer in
-            entries[peer]?.channel.retransmittedFirstMessage(now: now).map { (peer, $0) }
+        var due: [(peer: PeerID, message: [UInt8])] = []
+        for peer in Array(entries.keys) {
+            if let message = entries[peer]?.channel.retransmittedFirstMessage(now: now) { due.append((peer, message)) }
         }
+        return due.sorted { $0.peer < $1.peer }
     }
 
     // MARK: Sealing
@@ -134,7 +136,7 @@ struct SessionTable: Sendable {
 
     /// Peers with a session and queued payloads, in ascending order.
     var peersToServe: [PeerID] {
-        entries.filter { $0.value.channel.isEstablished && !$0.value.queue.isEmpty }.keys.sorted()
+        entries.compactMap { peer, entry in !entry.queue.isEmpty && entry.channel.isEstablished ? peer : nil }.sorted()
     }
 
     // MARK: Peer states
@@ -197,7 +199,8 @@ struct SessionTable: Sendable {
     // MARK: Time
 
     mutating func expire(now: MonotonicInstant) {
-        for index in entries.values.indices { entries.values[index].channel.expire(now: now) }
+        // Over a copy of the keys: indices would keep the table, and its first change would copy all sessions.
+        for peer in Array(entries.keys) { entries[peer]?.channel.expire(now: now) }
     }
 
     static let maximumQueueCount = 64
