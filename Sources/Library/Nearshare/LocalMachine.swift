@@ -190,7 +190,12 @@ public final class LocalMachine: Sendable {
         let contacts = self.contacts
         settings.contacts = {
             do {
-                let known = try contacts.read().entries.values.filter(\.areKeysProven)
+                // A session with a stranger, which costs it nothing, proves keys as well.
+                let store = try trust.read()
+                let known = try contacts.read().entries.values.filter { entry in
+                    entry.areKeysProven
+                        && (entry.origin == .imported || store.entries[entry.fingerprint].map { $0.trust != .blocked } ?? false)
+                }
                 return Dictionary(known.map { ($0.id, $0.signingKey) }) { first, _ in first }
             } catch {
                 // Without the contacts no peer is known, which makes every decision stricter.

@@ -49,10 +49,10 @@ package struct NodeSettings: Sendable {
     package var trustStatus: @Sendable (AuthenticatedPeer, DisplayName?) -> TrustStatus
     /// Returns the local user's trust in a LocalSend device that has proven its certificate, by the fingerprint that stands for it.
     package var deviceTrustStatus: @Sendable (Fingerprint, DisplayName) -> TrustStatus = { _, _ in .new }
-    /// Returns the signing keys of the contacts that have proven them, or whose keys were imported. The mesh never lets others take
-    /// their ids, and keeps room for them. Read at the start and whenever a session is established.
+    /// Returns the signing keys of the contacts that have proven them, or whose keys were imported: peers that the user knows. The
+    /// mesh never lets others take their ids, and keeps room for them. Read at the start and whenever a session is established.
     package var contacts: @Sendable () -> [PeerID: SigningPublicKey] = { [:] }
-    /// Returns the ids of the friends: their links in the mesh never give way. A contact's may, as a session makes a contact.
+    /// Returns the ids of the friends: their links in the mesh never give way. A contact's may: under `--accept all` a file makes one.
     package var friends: @Sendable () -> Set<PeerID> = { [] }
     /// The log for diagnosis; it contains no names of files or peers.
     package var log: Logger

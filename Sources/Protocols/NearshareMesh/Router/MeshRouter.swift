@@ -51,9 +51,9 @@ package struct MeshRouter: Sendable {
         package var sealedPerSecond = 100.0
         package var sealedBurst = 200.0
         /// Sealed payloads of peers that are no contacts, from one source: the user reads far fewer, and storing a text takes
-        /// about a millisecond.
-        package var sealedPayloadsPerSecond = 32.0
-        package var sealedPayloadBurst = 256.0
+        /// milliseconds. The burst has the receipts for a long text.
+        package var sealedPayloadsPerSecond = 8.0
+        package var sealedPayloadBurst = 128.0
         /// Signed messages of one sender to everyone, shown and relayed. All that a neighbour stores of one sender fits into
         /// the burst.
         package var messagesPerSecond = 5.0
