@@ -223,7 +223,7 @@ struct CarryAttackTests {
     func quota() {
         var settings = BundleRouterSettings()
         settings.quota.bundleCount = 40
-        settings.quota.bundleCountPerPreviousNode = 30
+        settings.quota.bundleCountPerHost = 30
         var network = BundleNetwork(4, settings: settings)
         network.connect(0, 1)
         network.connect(2, 1)
@@ -240,10 +240,41 @@ struct CarryAttackTests {
         for id in honest { #expect(network.nodes[1].store[id] != nil) }
     }
 
+    @Test("B5, M6: keys that one host changes displace no bundle of an honest neighbour, also after a restart")
+    func changingKeys() {
+        var settings = BundleRouterSettings()
+        settings.quota.bundleCount = 60
+        var network = BundleNetwork(3, settings: settings)
+        network.connect(0, 1, host: BundleHost(address: "10.0.0.1"))
+        network.run(.seconds(5))
+        let honest = (0..<20).map { network.send("\($0)", from: 0, to: 2) }
+        network.run(.seconds(60))
+        #expect(network.nodes[1].store.count == 20)
+        for round in 0..<2 {
+            if round == 1 {
+                network.kill(1)
+                network.start(1)
+            }
+            for _ in 0..<30 {
+                network.addNode()
+                let attacker = network.nodes.count - 1
+                network.connect(attacker, 1, host: BundleHost(address: "10.0.0.9"))
+                for number in 0..<3 {
+                    var copy = network.outgoing("made up \(number)", from: attacker, to: 2).copy
+                    copy.hopCount = 1
+                    network.inject(.copy(copy), from: attacker, to: 1)
+                }
+                network.cut(attacker, 1)
+            }
+            #expect(network.nodes[1].store.count == 60)
+            #expect(honest.allSatisfy { network.nodes[1].store[$0] != nil }, "round \(round)")
+        }
+    }
+
     @Test("B5: within the share of one neighbour a source displaces none that sends less")
     func fairShare() {
         var settings = BundleRouterSettings()
-        settings.quota.bundleCountPerPreviousNode = 20
+        settings.quota.bundleCountPerHost = 20
         var network = BundleNetwork(4, settings: settings)
         network.connect(2, 1)
         network.run(.seconds(5))
@@ -262,7 +293,7 @@ struct CarryAttackTests {
     /// Hands node 1, which has room for three, four copies of which it evicts the first.
     private func evicted(to destination: Int?) -> (network: BundleNetwork, first: BundleCopy) {
         var settings = BundleRouterSettings()
-        settings.quota.bundleCountPerPreviousNode = 3
+        settings.quota.bundleCountPerHost = 3
         var network = BundleNetwork(4, settings: settings)
         network.connect(2, 1)
         network.run(.seconds(5))
@@ -294,13 +325,13 @@ struct CarryAttackTests {
         #expect(network.texts(1) == ["0", "1", "2", "3"])
     }
 
-    @Test("B6: a flood of IDs from one neighbour does not displace those of another")
+    @Test("B6: a flood of IDs from one host does not displace those of another")
     func idFlood() {
         var seen = SeenBundles(capacity: 100)
         var random = SeededRandom(seed: 3)
         let expiry = WallTime(milliseconds: 1_000_000)
         func id() -> BundleID { BundleID(bytes: random.bytes(16))! }
-        let (honest, attacker) = (EndpointID(rawValue: 1), EndpointID(rawValue: 2))
+        let (honest, attacker) = (BundleHost(address: "10.0.0.1"), BundleHost(link: 1))
         let kept = (0..<40).map { _ in id() }
         for id in kept { seen.insert(id, expiry: expiry, from: honest) { _ in false } }
         for _ in 0..<5_000 { seen.insert(id(), expiry: expiry, from: attacker) { _ in false } }

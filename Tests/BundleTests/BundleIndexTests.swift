@@ -56,7 +56,7 @@ struct BundleIndexTests {
     @Test("B5: a neighbour over its share loses its oldest bundle, and only one of its own")
     func quota() {
         var quota = BundleQuota()
-        quota.bundleCountPerPreviousNode = 2
+        quota.bundleCountPerHost = 2
         var index = index(quota)
         let other = RouterFixtures.stored(9, to: .unnamed(two), previousNode: two)
         index.insert(other)
@@ -73,7 +73,7 @@ struct BundleIndexTests {
     @Test("B5: a bundle that exceeds the share by itself is refused, and evicts nothing")
     func tooLarge() {
         var quota = BundleQuota()
-        quota.byteCountPerPreviousNode = 300
+        quota.byteCountPerHost = 300
         var index = index(quota)
         index.insert(RouterFixtures.stored(1, to: .everyone, previousNode: one))
         let (isAdmitted, evicted) = index.admit(byteCount: 301, from: one, now: now)
@@ -83,7 +83,7 @@ struct BundleIndexTests {
     @Test("M6, B5: a flood of broadcasts over the same neighbour displaces nothing that is for somebody, or of a contact")
     func ranks() {
         var quota = BundleQuota()
-        quota.bundleCountPerPreviousNode = 20
+        quota.bundleCountPerHost = 20
         let friend = RouterFixtures.stored(250, from: 9, to: .everyone).copy.bundle.source
         var index = BundleIndex(local: RouterFixtures.local, quota: quota, salt: 0, isContact: { $0 == friend })
         func arrive(_ stored: StoredBundle, _ rank: BundleIndex.Rank) -> [BundleID] {
@@ -108,6 +108,118 @@ struct BundleIndexTests {
                 RouterFixtures.stored(number, from: number, to: .endpoint(two), previousNode: one, created: 3), .directed)
         }
         #expect(index.count == 20 && index[theirs.id] != nil)
+    }
+
+    // MARK: Hosts
+
+    private let attacker = BundleHost(address: "10.0.0.9")
+
+    /// An index with room for 120 bundles, whichever host they come from.
+    private func fullIndex() -> BundleIndex {
+        var quota = BundleQuota()
+        quota.bundleCount = 120
+        return index(quota)
+    }
+
+    /// Receives a bundle as the router does.
+    private func receive(_ stored: StoredBundle, from neighbour: EndpointID, in index: inout BundleIndex) {
+        let arrived = StoredBundle(
+            id: stored.id, copy: stored.copy, previousNode: neighbour, host: index.host(of: neighbour))
+        let (isAdmitted, _) = index.admit(byteCount: stored.copy.bundle.quotaByteCount, from: neighbour, now: now)
+        if isAdmitted { index.insert(arrived) }
+    }
+
+    /// Receives 20 small bundles of one source, from a neighbour that is present.
+    private func receiveHonest(from neighbour: EndpointID, in index: inout BundleIndex) -> [BundleID] {
+        (0..<20).map { number in
+            let stored = RouterFixtures.stored(UInt8(number), to: .endpoint(two), created: Double(number))
+            receive(stored, from: neighbour, in: &index)
+            return stored.id
+        }
+    }
+
+    /// The bundles of 200 keys, three of each, for a destination that does not exist.
+    private static let madeUp: [[StoredBundle]] = (0..<200).map { key in
+        (0..<3).map { part in
+            RouterFixtures.stored(
+                UInt8(part), from: UInt8(key), to: .endpoint(RouterFixtures.endpoint(77)),
+                created: Double(1_000 + 3 * key + part), bodyByteCount: 2_200)
+        }
+    }
+
+    private func key(_ number: Int) -> EndpointID { RouterFixtures.endpoint(1_000 + UInt64(number)) }
+
+    /// Connects with one key after the other, each of which hands over three bundles.
+    /// - Parameter host: that of each connection.
+    private func attack(
+        _ index: inout BundleIndex, keys: Range<Int> = 0..<200, from host: (_ connection: Int) -> BundleHost
+    ) {
+        for number in keys {
+            let key = key(number)
+            index.setHost(host(number), of: key)
+            for stored in Self.madeUp[number] { receive(stored, from: key, in: &index) }
+            index.removeHost(of: key)
+        }
+    }
+
+    @Test("B5, M6: a host that changes its key displaces no bundle of an honest neighbour", arguments: [true, false])
+    func changingKeys(hasAddress: Bool) {
+        var index = fullIndex()
+        index.setHost(BundleHost(address: "10.0.0.1"), of: one)
+        let honest = receiveHonest(from: one, in: &index)
+        attack(&index) { hasAddress ? attacker : BundleHost(link: UInt64($0)) }
+        #expect(index.count == 120 && honest.allSatisfy { index[$0] != nil })
+        // Its newest are stored: it has displaced its own.
+        #expect(Self.madeUp[199].allSatisfy { index[$0.id] != nil })
+    }
+
+    @Test("B5, M6: the share of a host is that of all its keys")
+    func shareOfHost() {
+        var quota = BundleQuota()
+        quota.bundleCountPerHost = 50
+        var index = index(quota)
+        attack(&index) { _ in attacker }
+        #expect(index.count == 50)
+    }
+
+    @Test("B5, M6: a host that changes its key displaces no bundle of an honest neighbour that has left")
+    func leftNeighbour() {
+        var index = fullIndex()
+        index.setHost(BundleHost(address: "10.0.0.1"), of: one)
+        let honest = receiveHonest(from: one, in: &index)
+        index.removeHost(of: one)
+        attack(&index) { _ in attacker }
+        #expect(index.count == 120 && honest.allSatisfy { index[$0] != nil })
+    }
+
+    @Test("B5, M6: behind the attacker's address, the bundles of a neighbour that is present stay")
+    func sameHost() {
+        var index = fullIndex()
+        index.setHost(attacker, of: one)
+        let honest = receiveHonest(from: one, in: &index)
+        attack(&index) { _ in attacker }
+        #expect(index.count == 120 && honest.allSatisfy { index[$0] != nil })
+    }
+
+    @Test("B5, M6: made-up bundles from before a restart, of unknown hosts, displace none of an honest neighbour")
+    func restored() {
+        var index = fullIndex()
+        index.setHost(BundleHost(address: "10.0.0.1"), of: one)
+        // The neighbour that is back has handed over 20 before the restart as well.
+        let earlier = (100..<120).map { number in
+            RouterFixtures.stored(
+                UInt8(number), to: .endpoint(two), previousNode: one, host: .unknown, created: Double(number))
+        }
+        for stored in earlier { index.insert(stored) }
+        for number in 0..<40 {
+            for stored in Self.madeUp[number] {
+                index.insert(StoredBundle(id: stored.id, copy: stored.copy, previousNode: key(number)))
+            }
+        }
+        let honest = receiveHonest(from: one, in: &index)
+        #expect((honest + earlier.map(\.id)).allSatisfy { index[$0] != nil })
+        attack(&index, keys: 40..<200) { _ in attacker }
+        #expect(index.count == 120 && (honest + earlier.map(\.id)).allSatisfy { index[$0] != nil })
     }
 
     @Test("this node's own bundles have a limit of their own, and are never evicted")

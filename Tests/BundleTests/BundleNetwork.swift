@@ -83,8 +83,9 @@ struct BundleNetwork: Simulation {
         }
     }
 
-    mutating func connect(_ a: Int, _ b: Int, isRadio: Bool = false) {
-        links[[a, b]] = BundleLink(isRadio: isRadio)
+    /// - Parameter host: the machine of the other end, as both nodes see it; nil where each counts alone.
+    mutating func connect(_ a: Int, _ b: Int, isRadio: Bool = false, host: BundleHost? = nil) {
+        links[[a, b]] = BundleLink(isRadio: isRadio, host: host)
         bringUp([a, b], links[[a, b]]!)
     }
 

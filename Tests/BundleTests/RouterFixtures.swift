@@ -17,9 +17,10 @@ enum RouterFixtures {
     }
 
     /// A bundle that is stored, of a source with its own number.
+    /// - Parameter host: nil for that of the previous node, of which nothing else is known.
     static func stored(
         _ number: UInt8, from source: UInt8 = 1, to destination: Bundle.Destination, previousNode: EndpointID? = nil,
-        created: Double = 0, bodyByteCount: Int = 100, profile: PropagationProfile = .standard,
+        host: BundleHost? = nil, created: Double = 0, bodyByteCount: Int = 100, profile: PropagationProfile = .standard,
         visitedTags: [UInt32] = [], hopCount: Int = 1
     ) -> StoredBundle {
         let bundle = Bundle(
@@ -29,7 +30,9 @@ enum RouterFixtures {
         let copy = BundleCopy(
             hopCount: previousNode == nil ? 0 : hopCount, forwarding: .routed, visitedTags: visitedTags, bundle: bundle,
             signature: [UInt8](repeating: 0, count: 64))
-        return StoredBundle(id: bundle.id, copy: copy, previousNode: previousNode)
+        return StoredBundle(
+            id: bundle.id, copy: copy, previousNode: previousNode,
+            host: host ?? previousNode.map { BundleHost($0) } ?? .unknown)
     }
 }
 

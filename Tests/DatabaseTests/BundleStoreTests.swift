@@ -24,17 +24,17 @@ struct CarriedStoreContractTests {
     private let scratch = ScratchFolder()
 
     private func message(
-        _ number: UInt8, byteCount: Int = 100, from previousNode: UInt64? = nil, expiry: Int64 = 1_000
+        _ number: UInt8, byteCount: Int = 100, from previousNode: UInt64? = nil, host: UInt64? = nil, expiry: Int64 = 1_000
     ) -> PersistedBundle {
         PersistedBundle(
             id: BundleID(bytes: [UInt8](repeating: number, count: 16))!, copy: [UInt8](repeating: number, count: byteCount),
-            previousNode: previousNode.map { EndpointID(rawValue: $0) }, expiry: WallTime(milliseconds: expiry))
+            previousNode: previousNode.map { EndpointID(rawValue: $0) }, host: host, expiry: WallTime(milliseconds: expiry))
     }
 
     @Test("bundles are returned in the order of insertion, until they are removed", arguments: Kind.allCases)
     func inAndOut(kind: Kind) throws {
         let store = try kind.store(in: scratch)
-        let all = [message(3), message(1, from: 7), message(2, from: .max)]
+        let all = [message(3), message(1, from: 7, host: 5), message(2, from: .max, host: .max)]
         for one in all { try store.insert(one) }
         try store.insert(all[0])
         #expect(try store.bundles() == all)

@@ -8,13 +8,14 @@ import Testing
 
 @Suite struct BundleNeighbourTableTests {
     private func neighbour(
-        _ number: UInt8, signedBy signer: UInt8? = nil, isRadio: Bool = false, isDirect: Bool = true
+        _ number: UInt8, signedBy signer: UInt8? = nil, isRadio: Bool = false, isDirect: Bool = true,
+        source: MeshLinkSource? = nil
     ) -> BundleNeighbour {
         let identity = LocalIdentity(seed: [UInt8](repeating: number, count: 64))
         let signing = LocalIdentity(seed: [UInt8](repeating: signer ?? number, count: 64)).signingKey.publicKey
         return BundleNeighbour(
             id: identity.peerID, agreementKey: identity.agreementKey.publicKey, signingKey: signing, isRadio: isRadio,
-            isDirect: isDirect)
+            isDirect: isDirect, source: source)
     }
 
     @Test func `a signing key under a new agreement key is another neighbour once the old one has disappeared`() {
@@ -46,5 +47,18 @@ import Testing
             #expect(changes.removed.isEmpty && changes.added.isEmpty)
             #expect(changes.relinked == (link.map { [endpoint: $0] } ?? [:]))
         }
+    }
+
+    @Test func `a neighbour on another link to the same machine has the same host, and on another machine another one`() {
+        var table = BundleNeighbourTable()
+        let endpoint = EndpointID(of: neighbour(1).signingKey)
+        let (here, there) = (MeshLinkSource.address("10.0.0.1"), MeshLinkSource.address("10.0.0.2"))
+        let added = table.replace(with: [neighbour(1, source: here), neighbour(2, source: here)]).added
+        #expect(added.count == 2 && Set(added.values.map(\.link.host)) == [BundleHost(address: "10.0.0.1")])
+        let unchanged = table.replace(with: [neighbour(1, source: here), neighbour(2, source: here)])
+        #expect(unchanged == BundleNeighbourTable.Changes())
+        let changes = table.replace(with: [neighbour(1, source: there), neighbour(2, source: here)])
+        #expect(changes.removed.isEmpty && changes.added.isEmpty)
+        #expect(changes.relinked == [endpoint: BundleLink(isRadio: false, host: BundleHost(address: "10.0.0.2"))])
     }
 }

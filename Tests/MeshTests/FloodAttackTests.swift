@@ -109,7 +109,12 @@ import Testing
         victim.receive(try anna.announcement(at: victim.now, ttl: 6, capabilities: carrier), from: 1)
         // Behind a carrier: that one forwards for it.
         victim.receive(try UntrustedPeer(seed: 9).announcement(at: victim.now, ttl: 6, capabilities: carrier), from: 0)
-        #expect(Set(victim.router.bundleNeighbours.map(\.id)) == [mallory.id, anna.id])
+        let neighbours = victim.router.bundleNeighbours
+        #expect(Set(neighbours.map(\.id)) == [mallory.id, anna.id])
+        // Those behind a phone are attributed to its link.
+        for neighbour in neighbours {
+            #expect(neighbour.source == .link(AttackedRouter.link(neighbour.id == mallory.id ? 0 : 1)))
+        }
         for number in 0..<50 as Range<UInt64> {
             victim.receive(
                 try UntrustedPeer(seed: 40_000 + number).announcement(at: victim.now, ttl: 5, capabilities: carrier), from: 1)

@@ -37,17 +37,22 @@ package final class SQLiteBundleStore: BundleStore {
                     CREATE TABLE delivered (id BLOB NOT NULL PRIMARY KEY, expiry INTEGER NOT NULL) STRICT, WITHOUT ROWID;
                     """)
         }
+        migrator.registerMigration("2") { database in
+            try database.execute(sql: "ALTER TABLE message ADD COLUMN host INTEGER")
+        }
         return migrator
     }
 
     package func bundles() throws(StorageError) -> [PersistedBundle] {
         try file.read { database in
-            try Row.fetchAll(database, sql: "SELECT id, copy, depositor, expiry, forwards FROM message ORDER BY number")
+            try Row.fetchAll(database, sql: "SELECT id, copy, depositor, expiry, forwards, host FROM message ORDER BY number")
                 .compactMap { row in
                     guard let id = BundleID(bytes: row.bytes(0)) else { return nil }
+                    let host: Int64? = row[5]
                     return PersistedBundle(
                         id: id, copy: row.bytes(1),
                         previousNode: row.optionalBytes(2).flatMap { EndpointID(bytes: $0) },
+                        host: host.map { UInt64(bitPattern: $0) },
                         expiry: WallTime(milliseconds: row[3]), forwardCount: row[4])
                 }
         }
@@ -86,10 +91,13 @@ package final class SQLiteBundleStore: BundleStore {
         guard total + bundle.copy.count <= quota.byteCount, share + bundle.copy.count <= quota.byteCountPerPreviousNode
         else { return false }
         try database.execute(
-            sql: "INSERT OR IGNORE INTO message (id, copy, size, depositor, expiry, forwards) VALUES (?, ?, ?, ?, ?, ?)",
+            sql: """
+                INSERT OR IGNORE INTO message (id, copy, size, depositor, expiry, forwards, host)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                """,
             arguments: [
                 Blob(bundle.id.bytes), Blob(bundle.copy), bundle.copy.count, previousNode, bundle.expiry.milliseconds,
-                bundle.forwardCount,
+                bundle.forwardCount, bundle.host.map { Int64(bitPattern: $0) },
             ])
         return true
     }

@@ -119,7 +119,8 @@ extension BundleRouter {
         let stored = try store.bundles().compactMap { persisted -> StoredBundle? in
             guard let copy = try? BundleCopy(decoding: persisted.copy[...]) else { return nil }
             return StoredBundle(
-                id: persisted.id, copy: copy, previousNode: persisted.previousNode, forwardCount: persisted.forwardCount)
+                id: persisted.id, copy: copy, previousNode: persisted.previousNode,
+                host: persisted.host.map { BundleHost(rawValue: $0) } ?? .unknown, forwardCount: persisted.forwardCount)
         }
         restore(stored, delivered: try store.deliveries(), now: now)
     }

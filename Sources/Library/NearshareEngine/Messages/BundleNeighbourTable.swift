@@ -15,7 +15,7 @@ struct BundleNeighbourTable: Sendable {
         var removed: [EndpointID] = []
         /// New neighbours, and endpoints of another peer than before.
         var added: [EndpointID: Entry] = [:]
-        /// Neighbours that are reached by another kind of link.
+        /// Neighbours that are reached by another link: of another kind, or from another machine.
         var relinked: [EndpointID: BundleLink] = [:]
     }
 
@@ -55,6 +55,16 @@ extension BundleNeighbourTable.Entry {
         // or with the process at its other end: only a receipt proves that a bundle is stored.
         self.init(
             peer: neighbour.id,
-            link: BundleLink(isRadio: neighbour.isRadio || !neighbour.isDirect))
+            link: BundleLink(
+                isRadio: neighbour.isRadio || !neighbour.isDirect, host: neighbour.source.map { BundleHost($0) }))
+    }
+}
+
+extension BundleHost {
+    fileprivate init(_ source: MeshLinkSource) {
+        switch source {
+        case .address(let address): self.init(address: address)
+        case .link(let link): self.init(link: link.rawValue)
+        }
     }
 }

@@ -54,6 +54,7 @@ struct BundlePerformer {
                 .insert(
                     PersistedBundle(
                         id: bundle.id, copy: bundle.copy.encoded, previousNode: bundle.previousNode,
+                        host: bundle.host == .unknown ? nil : bundle.host.rawValue,
                         expiry: bundle.copy.bundle.expiry, forwardCount: bundle.forwardCount)))
         case .delete(let ids):
             for id in ids { note(id, "deleted") }

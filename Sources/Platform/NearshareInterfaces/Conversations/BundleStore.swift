@@ -7,14 +7,19 @@ package struct PersistedBundle: Sendable, Hashable {
     package var copy: [UInt8]
     /// The neighbour that sent it; nil for this node's own.
     package var previousNode: EndpointID?
+    /// The number of that neighbour's host; nil where it is not known.
+    package var host: UInt64?
     package var expiry: WallTime
     /// Number of times that it was forwarded.
     package var forwardCount: Int
 
-    package init(id: BundleID, copy: [UInt8], previousNode: EndpointID?, expiry: WallTime, forwardCount: Int = 0) {
+    package init(
+        id: BundleID, copy: [UInt8], previousNode: EndpointID?, host: UInt64? = nil, expiry: WallTime, forwardCount: Int = 0
+    ) {
         self.id = id
         self.copy = copy
         self.previousNode = previousNode
+        self.host = host
         self.expiry = expiry
         self.forwardCount = forwardCount
     }

@@ -41,6 +41,7 @@ struct BundleEntry: Sendable {
         let source: EndpointID
         let destination: EndpointID
         let previousNode: EndpointID
+        let host: BundleHost
         let hashLock: HashLock
         let acknowledgedID: BundleID
         let creationTime: WallTime
@@ -69,6 +70,7 @@ struct BundleEntry: Sendable {
             }
             isForEveryone = bundle.destination == .everyone
             (previousNode, hasPreviousNode) = (stored.previousNode ?? source, stored.previousNode != nil)
+            host = stored.host
             let lock = HashLock(
                 acknowledgement.map { BundleAcknowledgement.hashLock(for: $0.secret) } ?? bundle.hashLock)
             (hashLock, hasHashLock) = (lock ?? HashLock.none, lock != nil)
@@ -109,6 +111,8 @@ struct BundleEntry: Sendable {
     var isForEveryone: Bool { facts.isForEveryone }
     /// The neighbour that sent it; nil for this node's own.
     var previousNode: EndpointID? { facts.hasPreviousNode ? facts.previousNode : nil }
+    /// The host of that neighbour.
+    var host: BundleHost { facts.host }
     var isOwn: Bool { !facts.hasPreviousNode }
     /// For an acknowledgement the lock that its secret opens.
     var hashLock: HashLock? { facts.hasHashLock ? facts.hashLock : nil }

@@ -6,6 +6,8 @@ struct BundleIndex: Sendable {
     private(set) var seen = SeenBundles(capacity: 8_192)
     /// IDs of stored acknowledgements, by the bundle that they acknowledge.
     private var acknowledgements: [BundleID: BundleID] = [:]
+    /// The hosts of the present neighbours.
+    private var hosts: [EndpointID: BundleHost] = [:]
     private let local: EndpointID
     private let quota: BundleQuota
     /// Random number of this node, so that no source can be chosen to outlast others.
@@ -36,7 +38,7 @@ struct BundleIndex: Sendable {
     /// Bytes on the heap.
     var byteCount: Int {
         entries.tableByteCount + entries.values.reduce(0) { $0 + $1.heapByteCount } + acknowledgements.tableByteCount
-            + seen.byteCount
+            + hosts.tableByteCount + seen.byteCount
     }
 
     subscript(id: BundleID) -> BundleEntry? { entries[id] }
@@ -47,12 +49,27 @@ struct BundleIndex: Sendable {
         return (answer, entry)
     }
 
+    // MARK: Hosts
+
+    /// Records a neighbour in range.
+    /// - Parameter host: nil where the neighbour counts alone.
+    mutating func setHost(_ host: BundleHost?, of neighbour: EndpointID) {
+        hosts[neighbour] = host ?? BundleHost(neighbour)
+    }
+
+    /// Removes a neighbour that has left. Its bundles count with those of other neighbours that have left the same host.
+    mutating func removeHost(of neighbour: EndpointID) { hosts[neighbour] = nil }
+
+    /// The host to which what a neighbour hands over is attributed.
+    func host(of neighbour: EndpointID) -> BundleHost { hosts[neighbour] ?? BundleHost(neighbour) }
+
     // MARK: Contents
 
     mutating func insert(_ stored: StoredBundle) {
         let entry = BundleEntry(stored, ownTag: local.visitTag(in: stored.id))
         entries[stored.id] = entry
-        recordSeen(stored.id, expiry: entry.expiry, from: stored.previousNode)
+        let host: BundleHost? = stored.host == .unknown ? stored.previousNode.map { self.host(of: $0) } : stored.host
+        recordSeen(stored.id, expiry: entry.expiry, of: host)
     }
 
     /// Makes a stored acknowledgement the answer to further copies of its bundle.
@@ -96,8 +113,13 @@ struct BundleIndex: Sendable {
 
     // MARK: Duplicates
 
+    /// - Parameter previousNode: the neighbour that sent it; nil for this node's own, and for one that was delivered earlier.
     mutating func recordSeen(_ id: BundleID, expiry: WallTime, from previousNode: EndpointID?) {
-        seen.insert(id, expiry: expiry, from: previousNode) { [entries] in entries[$0] != nil }
+        recordSeen(id, expiry: expiry, of: previousNode.map { host(of: $0) })
+    }
+
+    private mutating func recordSeen(_ id: BundleID, expiry: WallTime, of host: BundleHost?) {
+        seen.insert(id, expiry: expiry, from: host) { [entries] in entries[$0] != nil }
     }
 
     /// Lists a bundle in summary vectors, so that a new neighbour need not offer it.
@@ -165,39 +187,45 @@ struct BundleIndex: Sendable {
         return destination == nil ? .flooded : .directed
     }
 
-    /// Makes room for a bundle, first among those of the same neighbour (B5), by evicting the oldest bundle of the source with
-    /// most bundles there, of the lowest rank. An evicted bundle is accepted again when it arrives again, unless this node has
-    /// delivered it.
+    /// Makes room for a bundle by evicting others; first those of the same host, if it is over its share (B5, M6). Changing keys
+    /// costs nothing, so the evicted bundle is found in these steps:
+    ///
+    /// 1. the host that has sent most;
+    /// 2. of its bundles those of the lowest rank;
+    /// 3. of its neighbours the one that has sent most of them, those that have left counted as one;
+    /// 4. of their sources the one with most bundles, whose oldest is evicted.
+    ///
+    /// An evicted bundle is accepted again when it arrives again, unless this node has delivered it.
     /// - Returns: whether there is room, and the evicted bundles.
     mutating func admit(
         byteCount size: Int, from neighbour: EndpointID, rank: Rank = .directed, now: Moment
     ) -> (isAdmitted: Bool, evicted: [BundleID]) {
-        guard size <= quota.byteCountPerPreviousNode, size <= quota.byteCount else { return (false, []) }
+        guard size <= quota.byteCountPerHost, size <= quota.byteCount else { return (false, []) }
+        let host = host(of: neighbour)
         var evicted: [BundleID] = []
         while true {
             // Counting is only needed near a limit.
             guard
-                entries.count >= min(quota.bundleCount, quota.bundleCountPerPreviousNode)
-                    || entries.count * Self.maximumQuotaByteCount >= quota.byteCountPerPreviousNode
+                entries.count >= min(quota.bundleCount, quota.bundleCountPerHost)
+                    || entries.count * Self.maximumQuotaByteCount >= quota.byteCountPerHost
             else { return (true, evicted) }
-            var usage: [EndpointID: Usage] = [:]
-            for entry in entries.values {
-                if let previousNode = entry.previousNode { usage[previousNode, default: Usage()].add(entry.byteCount) }
+            let present = Set(hosts.values)
+            var total = Usage()
+            var own = Usage()
+            for entry in entries.values where !entry.isOwn {
+                total.add(entry.byteCount)
+                if Self.host(of: entry, among: present) == host { own.add(entry.byteCount) }
             }
-            let own = usage[neighbour] ?? Usage()
             let isOverShare =
-                own.bundleCount >= quota.bundleCountPerPreviousNode
-                || own.byteCount + size > quota.byteCountPerPreviousNode
-            let bundleCount = usage.values.reduce(0) { $0 + $1.bundleCount }
-            let byteCount = usage.values.reduce(0) { $0 + $1.byteCount }
-            let isFull = bundleCount >= quota.bundleCount || byteCount + size > quota.byteCount
+                own.bundleCount >= quota.bundleCountPerHost || own.byteCount + size > quota.byteCountPerHost
+            let isFull = total.bundleCount >= quota.bundleCount || total.byteCount + size > quota.byteCount
             guard isOverShare || isFull else { return (true, evicted) }
-            let largest = usage.max {
-                ($0.value.byteCount, $0.key.rawValue) < ($1.value.byteCount, $1.key.rawValue)
-            }?.key
-            guard let loser = isOverShare ? neighbour : largest, let victim = oldest(from: loser, upTo: rank) else {
-                return (false, evicted)
-            }
+            let isOverCount =
+                isOverShare ? own.bundleCount >= quota.bundleCountPerHost : total.bundleCount >= quota.bundleCount
+            guard
+                let victim = victim(
+                    among: present, of: isOverShare ? host : nil, upTo: rank, byCount: isOverCount)
+            else { return (false, evicted) }
             if remove(victim, now: now)?.isForEveryone != true { seen.remove(victim) }
             evicted.append(victim)
         }
@@ -213,21 +241,51 @@ struct BundleIndex: Sendable {
         }
     }
 
-    private func oldest(from previousNode: EndpointID, upTo rank: Rank) -> BundleID? {
-        let ranked = entries.filter { $0.value.previousNode == previousNode }
+    /// The next bundle to be evicted.
+    /// - Parameters:
+    ///   - present: the hosts of the present neighbours.
+    ///   - host: nil for the one that has sent most.
+    ///   - rank: bundles of higher ranks stay.
+    ///   - byCount: compares numbers of bundles rather than their bytes.
+    private func victim(
+        among present: Set<BundleHost>, of host: BundleHost?, upTo rank: Rank, byCount: Bool
+    ) -> BundleID? {
+        let others = entries.filter { !$0.value.isOwn }
+        let number =
+            host?.rawValue ?? largest(others.values, byCount: byCount) { Self.host(of: $0, among: present).rawValue }
+        let ranked = others.filter { Self.host(of: $0.value, among: present).rawValue == number }
             .map { (id: $0.key, entry: $0.value, rank: self.rank(source: $0.value.source, destination: $0.value.destination)) }
         guard let lowest = ranked.map(\.rank).min(), lowest <= rank else { return nil }
-        let brought = ranked.filter { $0.rank == lowest }
-        let counts = brought.reduce(into: [EndpointID: Int]()) { $0[$1.entry.source, default: 0] += 1 }
+        var candidates = ranked.filter { $0.rank == lowest }
+        // 0 for neighbours that have left.
+        func neighbour(of entry: BundleEntry) -> UInt64 {
+            entry.previousNode.map { hosts[$0] == nil ? 0 : $0.rawValue } ?? 0
+        }
+        let loser = largest(candidates.map(\.entry), byCount: byCount, of: neighbour)
+        candidates = candidates.filter { neighbour(of: $0.entry) == loser }
         // Where many sources have one bundle each, every node loses others: made-up sources cannot displace one everywhere.
-        let source = counts.max { ($0.value, order($0.key)) < ($1.value, order($1.key)) }?.key
-        return brought.filter { $0.entry.source == source }
+        let source = largest(candidates.map(\.entry), byCount: true) { $0.source.rawValue }
+        return candidates.filter { $0.entry.source.rawValue == source }
             .min { ($0.entry.creationTime, $0.id.short) < ($1.entry.creationTime, $1.id.short) }?.id
     }
 
-    /// A random order of sources, that of no other node.
-    private func order(_ source: EndpointID) -> UInt64 {
-        let mixed = (source.rawValue ^ salt) &* 0x9e37_79b9_7f4a_7c15
+    /// The host to which a bundle is attributed, once the link over which it came may be closed.
+    private static func host(of entry: BundleEntry, among present: Set<BundleHost>) -> BundleHost {
+        entry.host.isLink && !present.contains(entry.host) ? .unknown : entry.host
+    }
+
+    /// The host, neighbour or source with most bundles; between equals, a random one.
+    private func largest(
+        _ entries: some Sequence<BundleEntry>, byCount: Bool, of number: (BundleEntry) -> UInt64
+    ) -> UInt64? {
+        var shares: [UInt64: Int] = [:]
+        for entry in entries { shares[number(entry), default: 0] += byCount ? 1 : entry.byteCount }
+        return shares.max { ($0.value, order($0.key)) < ($1.value, order($1.key)) }?.key
+    }
+
+    /// A random order of numbers, that of no other node.
+    private func order(_ number: UInt64) -> UInt64 {
+        let mixed = (number ^ salt) &* 0x9e37_79b9_7f4a_7c15
         return (mixed ^ mixed >> 32) &* 0xff51_afd7_ed55_8ccd
     }
 

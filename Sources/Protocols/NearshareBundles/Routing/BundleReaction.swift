@@ -37,13 +37,18 @@ package struct StoredBundle: Sendable, Hashable {
     package var copy: BundleCopy
     /// The neighbour that sent it; nil for this node's own.
     package var previousNode: EndpointID?
+    /// The host of that neighbour.
+    package var host: BundleHost
     /// Number of times that this node has forwarded it.
     package var forwardCount: Int
 
-    package init(id: BundleID, copy: BundleCopy, previousNode: EndpointID?, forwardCount: Int = 0) {
+    package init(
+        id: BundleID, copy: BundleCopy, previousNode: EndpointID?, host: BundleHost = .unknown, forwardCount: Int = 0
+    ) {
         self.id = id
         self.copy = copy
         self.previousNode = previousNode
+        self.host = host
         self.forwardCount = forwardCount
     }
 }
@@ -52,6 +57,11 @@ package struct StoredBundle: Sendable, Hashable {
 package struct BundleLink: Sendable, Hashable {
     /// Only bodies of at most ``Bundle/maximumRadioBodyByteCount`` bytes are sent over it.
     package var isRadio: Bool
+    /// The machine at its other end, which may be that of several neighbours; nil where the neighbour counts alone.
+    package var host: BundleHost?
 
-    package init(isRadio: Bool) { self.isRadio = isRadio }
+    package init(isRadio: Bool, host: BundleHost? = nil) {
+        self.isRadio = isRadio
+        self.host = host
+    }
 }

@@ -129,7 +129,7 @@ extension BundleRouter {
             rank: index.rank(source: copy.bundle.source, destination: destination), now: now)
         for victim in evicted { react(.delete([victim])) }
         guard isAdmitted else { return }
-        store(StoredBundle(id: id, copy: copy, previousNode: neighbour), now: now)
+        store(StoredBundle(id: id, copy: copy, previousNode: neighbour, host: index.host(of: neighbour)), now: now)
         confirm(id, to: neighbour, now: now)
         let effects = forwarder.start(
             id, from: neighbour, preferring: preferred, isEpidemic: copy.forwarding == .epidemic, index: &index,

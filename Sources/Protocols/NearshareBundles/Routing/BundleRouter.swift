@@ -118,7 +118,9 @@ package struct BundleRouter: Sendable {
     ///   - delivered: bundles that were delivered here, with their expiry.
     package mutating func restore(_ stored: [StoredBundle], delivered: [(id: BundleID, expiry: WallTime)], now: Moment) {
         for (id, expiry) in delivered where expiry > now.wall { index.recordSeen(id, expiry: expiry, from: nil) }
-        for bundle in stored {
+        for var bundle in stored {
+            // The numbers of links begin again.
+            if bundle.host.isLink { bundle.host = .unknown }
             index.insert(bundle)
             index.register(acknowledgement: bundle.id)
             if bundle.copy.forwarding == .epidemic || index[bundle.id]?.destination == nil {
@@ -137,6 +139,7 @@ package struct BundleRouter: Sendable {
         else { return }
         apply(tree.addNeighbour(neighbour, isRadio: link.isRadio, now: now), now: now)
         scheduleSweep(now: now)
+        index.setHost(link.host, of: neighbour)
         exchange.addNeighbour(neighbour)
         forwarder.addNeighbour(neighbour, link: link, epidemicByteCount: index.epidemicByteCount, now: now)
         report(.positionAndSummary, to: neighbour, now: now)
@@ -150,9 +153,12 @@ package struct BundleRouter: Sendable {
         apply(forwarder.scheduleRetry(index: index), now: now)
     }
 
-    /// Records that a neighbour is reached by another kind of link, and forwards what its old link was too narrow for.
+    /// Records that a neighbour is reached by another link. Where it is of another kind, forwards what the old one was too narrow
+    /// for.
     package mutating func neighbourRelinked(_ neighbour: EndpointID, link: BundleLink, now: Moment) {
-        guard forwarder.setLink(link, to: neighbour) else { return }
+        guard let old = forwarder.setLink(link, to: neighbour) else { return }
+        index.setHost(link.host, of: neighbour)
+        guard link.isRadio != old.isRadio else { return }
         tree.setRadio(link.isRadio, of: neighbour)
         report(.positionAndSummary, to: neighbour, now: now)
         forwardWaiting(to: neighbour, now: now)
@@ -160,6 +166,7 @@ package struct BundleRouter: Sendable {
 
     package mutating func neighbourDown(_ neighbour: EndpointID, now: Moment) {
         guard forwarder.removeNeighbour(neighbour) else { return }
+        index.removeHost(of: neighbour)
         exchange.removeNeighbour(neighbour)
         apply(tree.removeNeighbour(neighbour, now: now), now: now)
         for id in index.bundles(in: .direct(to: neighbour)) { fail(id, now: now) }

@@ -35,9 +35,9 @@ package struct BundleRouterSettings: Sendable {
 package struct BundleQuota: Sendable, Hashable {
     package var bundleCount = 2_000
     package var byteCount = 4 << 20
-    /// Share of one neighbour: a neighbour that fills the store displaces only bundles that it has sent itself.
-    package var bundleCountPerPreviousNode = 1_000
-    package var byteCountPerPreviousNode = 2 << 20
+    /// Share of one host: one that fills the store, under however many keys, displaces only bundles that it has sent itself.
+    package var bundleCountPerHost = 1_000
+    package var byteCountPerHost = 2 << 20
     /// Limit of this node's own bundles, which are never displaced.
     package var ownBundleCount = 1_000
 

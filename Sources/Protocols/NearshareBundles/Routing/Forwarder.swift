@@ -100,8 +100,12 @@ struct Forwarder: Sendable {
             link: link, epidemicByteCount: epidemicByteCount, settings: settings, now: now.monotonic)
     }
 
-    /// - Returns: false when it is no neighbour.
-    mutating func setLink(_ link: BundleLink, to id: EndpointID) -> Bool { change(id) { $0.link = link } != nil }
+    /// - Returns: the link before; nil when it is no neighbour.
+    mutating func setLink(_ link: BundleLink, to id: EndpointID) -> BundleLink? {
+        guard let old = self.link(to: id) else { return nil }
+        change(id) { $0.link = link }
+        return old
+    }
 
     /// - Returns: false when it was none.
     mutating func removeNeighbour(_ id: EndpointID) -> Bool { neighbours.removeValue(forKey: id) != nil }

@@ -2,7 +2,7 @@ internal import NearshareBase
 
 /// Duplicate suppression: the bundles that this node has received or sent, until they expire.
 ///
-/// A flood of IDs must not displace others (B6): when the table is full, the neighbour with most entries loses one.
+/// A flood of IDs must not displace others (B6): when the table is full, the host that has sent most of them loses one.
 struct SeenBundles: Sendable {
     private struct Record {
         /// Seconds since 1970; enough until 2106, at half the size of a ``WallTime``.
@@ -10,18 +10,18 @@ struct SeenBundles: Sendable {
         /// Listed in ``SeenBundles/epidemic``.
         var isEpidemic = false
         /// 0 for this node itself; half the size of an optional.
-        private let previousNodeOrZero: UInt64
+        private let hostOrZero: UInt64
 
-        var previousNode: EndpointID? { previousNodeOrZero == 0 ? nil : EndpointID(rawValue: previousNodeOrZero) }
+        var host: BundleHost? { hostOrZero == 0 ? nil : BundleHost(rawValue: hostOrZero) }
 
-        init(expiry: UInt32, previousNode: EndpointID?) {
+        init(expiry: UInt32, host: BundleHost?) {
             self.expiry = expiry
-            previousNodeOrZero = previousNode?.rawValue ?? 0
+            hostOrZero = host?.rawValue ?? 0
         }
     }
 
     private var records: [BundleID: Record] = [:]
-    private var counts: [EndpointID?: Int] = [:]
+    private var counts: [BundleHost?: Int] = [:]
     private let capacity: Int
     /// Bundles under epidemic forwarding, which summary vectors list; the oldest first.
     private(set) var epidemic: [BundleID] = []
@@ -38,15 +38,16 @@ struct SeenBundles: Sendable {
 
     func contains(_ id: BundleID) -> Bool { records[id] != nil }
 
-    /// - Parameter isStored: bundles for which it holds stay in the table.
+    /// - Parameters:
+    ///   - host: the host from which it was received; nil for this node's own.
+    ///   - isStored: bundles for which it holds stay in the table.
     mutating func insert(
-        _ id: BundleID, expiry: WallTime, from previousNode: EndpointID?, keeping isStored: (BundleID) -> Bool
+        _ id: BundleID, expiry: WallTime, from host: BundleHost?, keeping isStored: (BundleID) -> Bool
     ) {
         guard records[id] == nil else { return }
         if records.count >= capacity { removeOldest(keeping: isStored) }
-        records[id] = Record(
-            expiry: UInt32(clamping: expiry.milliseconds / 1_000 + 1), previousNode: previousNode)
-        counts[previousNode, default: 0] += 1
+        records[id] = Record(expiry: UInt32(clamping: expiry.milliseconds / 1_000 + 1), host: host)
+        counts[host, default: 0] += 1
     }
 
     /// Lists a bundle in summary vectors from now on.
@@ -67,8 +68,8 @@ struct SeenBundles: Sendable {
     /// Removes an entry, so that the bundle is accepted again.
     mutating func remove(_ id: BundleID) {
         guard let record = records.removeValue(forKey: id) else { return }
-        let count = counts[record.previousNode, default: 1] - 1
-        counts[record.previousNode] = count == 0 ? nil : count
+        let count = counts[record.host, default: 1] - 1
+        counts[record.host] = count == 0 ? nil : count
         guard record.isEpidemic else { return }
         epidemic.removeAll { $0 == id }
         generation += 1
@@ -82,8 +83,8 @@ struct SeenBundles: Sendable {
     }
 
     private mutating func removeOldest(keeping isStored: (BundleID) -> Bool) {
-        for (previousNode, _) in counts.sorted(by: { $0.value > $1.value }) {
-            let candidates = records.filter { $0.value.previousNode == previousNode && !isStored($0.key) }
+        for (host, _) in counts.sorted(by: { $0.value > $1.value }) {
+            let candidates = records.filter { $0.value.host == host && !isStored($0.key) }
             guard let oldest = candidates.min(by: { $0.value.expiry < $1.value.expiry })?.key else { continue }
             return remove(oldest)
         }

@@ -11,4 +11,6 @@ package struct BundleNeighbour: Sendable, Hashable {
     package var isRadio: Bool
     /// Whether it is at the other end of a link, rather than behind phones.
     package var isDirect: Bool
+    /// The machine at the other end of the link by which it is reached: its own, or a phone's.
+    package var source: MeshLinkSource?
 }

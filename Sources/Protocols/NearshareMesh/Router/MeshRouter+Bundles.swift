@@ -17,9 +17,10 @@ extension MeshRouter {
         var behind: [MeshLinkID: [(record: PeerRecord, neighbour: BundleNeighbour)]] = [:]
         for (id, record) in peers.records where carries(record) {
             guard let agreementKey = record.agreementKey, let signingKey = record.signingKey else { continue }
+            let link = record.isNeighbour ? links.best(of: record.links.proven) : record.links.discovery
             let neighbour = BundleNeighbour(
                 id: id, agreementKey: agreementKey, signingKey: signingKey, isRadio: routing.isRadioOnly(record),
-                isDirect: record.isNeighbour)
+                isDirect: record.isNeighbour, source: link.flatMap { links.source(of: $0) })
             if record.isNeighbour {
                 direct.append(neighbour)
             } else if let link = record.links.discovery, links.contains(link), !record.links.claimed.contains(link) {
