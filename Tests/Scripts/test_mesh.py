@@ -503,6 +503,8 @@ class BitchatStory(Story):
         there = phone.wait_for_peer("anna", 10)
         phone.handshake(there)
         chat = Chat(self, self.anna)
+        chat.type("/chat Olga")
+        chat.read_until("[2 Olga]")
         chat.type("/block Olga")
         chat.read_until("Olga is blocked")
         phone.send_public_file("hidden.bin", b"while she is blocked")
