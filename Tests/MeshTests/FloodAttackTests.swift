@@ -246,7 +246,7 @@ import Testing
         #expect(victim.events.texts.count { $0 == "\(anna.id)" } == 20)
     }
 
-    @Test("M19: a state that a peer repeats in its session changes and reports nothing") func repeatedState() throws {
+    @Test("M21: a state that a peer repeats in its session changes and reports nothing") func repeatedState() throws {
         var victim = AttackedRouter()
         let peer = UntrustedPeer(seed: 940)
         victim.receive(try peer.announcement(at: victim.now))
