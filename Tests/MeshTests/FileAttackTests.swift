@@ -166,6 +166,46 @@ import Testing
         #expect(mesh.nodes[1].router.authenticatedPeer(mallory) != nil)
     }
 
+    @Test("M19: accepted offers of which nothing is sent, by many peers at one address, keep out no file of another")
+    func neverSent() throws {
+        var mesh = SimulatedMesh(seed: 89)
+        for name in ["ben", "mallory1", "mallory2", "mallory3", "mallory4", "cleo"] { mesh.addNode(name) }
+        for mallory in 1...4 { mesh.connect(mallory, 0, from: .address("mallory's")) }
+        mesh.connect(5, 0, from: .address("cleo's"))
+        mesh.run(for: .seconds(1))
+        let ben = mesh.nodes[0].router.id
+        for node in 1...5 { mesh.node(node) { $0.ensureSession(with: ben, now: $1) } }
+        mesh.run(for: .seconds(2))
+        for number in 0..<32 {
+            let offer = MeshFileOffer(
+                id: MeshFileControl.FileID(bytes: [UInt8](repeating: UInt8(number), count: 32))!, size: 1_000,
+                fragmentCount: 3, fragmentID: MeshFragment.ID(bytes: [UInt8](repeating: UInt8(number), count: 8))!,
+                name: ClaimedFileName(bytes: [65])!, mediaType: "a/b")
+            mesh.node(1 + number / 8) { $0.sendSealed(.fileControl(.offer(offer)), to: ben, now: $1) }
+        }
+        mesh.run(for: .seconds(1))
+        let hostile = mesh.nodes[0].events.offers
+        #expect(hostile.count == 32)
+        // They send nothing more, and do not withdraw what they do not have.
+        mesh.filter = { from, frame in (1...4).contains(from) ? [] : [frame] }
+        for offer in hostile { mesh.node(0) { $0.accept(offer, now: $1) } }
+        mesh.run(for: .seconds(1))
+        var sent: MeshFileKey?
+        try mesh.node(5) { sent = try $0.sendFile(Self.real, to: ben, now: $1) }
+        mesh.run(for: .seconds(1))
+        let offer = try #require(mesh.nodes[0].events.offers.last)
+        #expect(offer.peer == mesh.nodes[5].router.id)
+        mesh.node(0) { $0.accept(offer, now: $1) }
+        mesh.run(for: .seconds(2))
+        mesh.node(0) { $0.confirmStored(offer, now: $1) }
+        mesh.run(for: .seconds(1))
+        #expect(mesh.nodes[5].events.outcome(of: try #require(sent)) == .stored)
+        let displaced = mesh.nodes[0].events.compactMap { event in
+            if case .fileReceiveEnded(let key, .declined(.busy)) = event { key } else { nil }
+        }
+        #expect(displaced.count == 1 && hostile.contains(displaced[0]))
+    }
+
     @Test("R4, R11: a flood of offers is declined, and does not keep out those of other peers") func flood() throws {
         var mesh = stage(seed: 87)
         let ben = mesh.nodes[1].router.id

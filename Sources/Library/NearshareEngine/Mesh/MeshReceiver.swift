@@ -71,7 +71,7 @@ final class MeshReceiver: Sendable {
             mediaType: ClaimedMediaType(offer.mediaType) ?? .unknown)
         let answering = Invitation.Answering(
             accept: { [weak self] transfer, sink, _, _ in
-                self?.accept(offer, key, transfer, sink)
+                self?.accept(offer, key, isFromFriend: peer.trustStatus.isFriend, transfer, sink)
             },
             decline: { [weak self] reason in
                 self?.router.update { router, now in
@@ -119,7 +119,9 @@ final class MeshReceiver: Sendable {
         return invitation
     }
 
-    private func accept(_ offer: MeshFileOffer, _ key: MeshFileKey, _ transfer: Transfer, _ sink: any ResourceSink) {
+    private func accept(
+        _ offer: MeshFileOffer, _ key: MeshFileKey, isFromFriend: Bool, _ transfer: Transfer, _ sink: any ResourceSink
+    ) {
         incoming.withLock { incoming in
             incoming.accept(
                 IncomingMeshTransfers.File(
@@ -127,7 +129,7 @@ final class MeshReceiver: Sendable {
         }
         transfer.startFragments(of: Int(offer.fragmentCount))
         transfer.onCancel { [weak self] in self?.router.update { router, now in router.cancelReceiving(key, now: now) } }
-        router.update { router, now in router.accept(key, now: now) }
+        router.update { router, now in router.accept(key, isFromFriend: isFromFriend, now: now) }
         // The sender may have withdrawn it meanwhile.
         if !router.read({ $0.isReceiving(key) }) { endReceiving(key, .cancelledByPeer) }
     }
@@ -148,10 +150,15 @@ final class MeshReceiver: Sendable {
             case .declined(.expired): .expired
             default: .interrupted
             }
-        invitation?.end(transferOutcome)
+        invitation?.end(outcome == .declined(.busy) ? .declined(.busy) : transferOutcome)
         guard let file else { return }
         file.sink.value.discard()
-        let detail = outcome == .lost ? "not all of it has arrived over the mesh; it has to be sent again" : nil
+        let detail: String? =
+            switch outcome {
+            case .lost: "not all of it has arrived over the mesh; it has to be sent again"
+            case .declined(.busy): "files of others took its place in the mesh; it has to be sent again"
+            default: nil
+            }
         file.transfer.end(TransferResult(outcome: transferOutcome, detail: detail))
     }
 

@@ -19,6 +19,8 @@ struct IncomingFile: Sendable {
         let deadline: MonotonicInstant
         /// When a fragment was last received or requested.
         var lastProgress: MonotonicInstant
+        /// When a fragment was last received, or else when the file was accepted.
+        var lastFragment: MonotonicInstant
         var receivedCount = 0
         /// Requests in a row without a new fragment.
         var requestCount = 0
@@ -30,10 +32,30 @@ struct IncomingFile: Sendable {
         case declined(MeshFileControl.DeclineReason)
     }
 
+    /// How much a file has to keep its place when another needs room, the least first.
+    enum Retention: Sendable, Comparable {
+        /// Accepted, and nothing of it was received for a while.
+        case idle
+        case undecided
+        case underWay
+    }
+
     /// The latest offer: a sender that restarts the transfer names other fragments.
     var offer: MeshFileOffer
     let sender: PeerID
+    /// The link over which it was offered, for which it counts: identities in the mesh are free, links to this node are not.
+    /// nil where it is not known, and for a closed link to a host without a known address.
+    var link: MeshLinkShare?
+    /// Position in the order of all offers.
+    let number: Int
+    /// Whether the user trusts the sender.
+    var isFromFriend = false
     var phase: Phase
+
+    var key: MeshFileKey { MeshFileKey(offer.id, with: sender) }
+
+    /// Memory that it may take, in bytes: that of small files is the questions about them, and their state.
+    var cost: Int { max(Int(offer.size), IncomingFiles.minimumCost) }
 
     var isEnded: Bool { if case .ended = phase { true } else { false } }
 
@@ -41,4 +63,18 @@ struct IncomingFile: Sendable {
     var reassembly: Reassembly? {
         if case .accepted(let reassembly) = phase { reassembly } else { nil }
     }
+
+    /// nil for a file that gives way to no other: complete, or of a friend and under way.
+    func retention(now: MonotonicInstant) -> Retention? {
+        switch phase {
+        case .offered: return .undecided
+        case .accepted(let reception):
+            if now - reception.lastFragment >= Self.idleTimeout { return .idle }
+            return isFromFriend ? nil : .underWay
+        case .delivering, .ended: return nil
+        }
+    }
+
+    /// Time without a fragment after which an accepted file is the first to give way.
+    private static let idleTimeout = Duration.seconds(15)
 }

@@ -13,6 +13,7 @@ struct IncomingFiles: Sendable {
     }
 
     private(set) var files: [MeshFileKey: IncomingFile] = [:]
+    private var lastNumber = 0
     /// Limit on new offers of each peer.
     private var offerBudgets: [PeerID: TokenBucket] = [:]
 
@@ -30,12 +31,24 @@ struct IncomingFiles: Sendable {
 
     mutating func removePeer(_ id: PeerID) { offerBudgets[id] = nil }
 
+    /// Counts the files of a closed link to a host without a known address with those of the others, so that a host that comes
+    /// and goes is not several.
+    mutating func removeLink(_ link: MeshLinkID) {
+        for (key, file) in files where file.link?.source == .link(link) { files[key]?.link = nil }
+    }
+
     // MARK: Decisions of this node
 
-    /// - Parameter timeout: the time after which an incomplete file is given up.
-    mutating func accept(_ key: MeshFileKey, timeout: Duration, now: MonotonicInstant) -> [FileTransferReaction] {
+    /// - Parameters:
+    ///   - isFromFriend: whether the user trusts the sender. What arrives of its file then gives way to no other.
+    ///   - timeout: the time after which an incomplete file is given up.
+    mutating func accept(
+        _ key: MeshFileKey, isFromFriend: Bool = false, timeout: Duration, now: MonotonicInstant
+    ) -> [FileTransferReaction] {
         guard let file = files[key], case .offered = file.phase else { return [] }
-        files[key]?.phase = .accepted(IncomingFile.Reassembly(deadline: now + timeout, lastProgress: now))
+        files[key]?.isFromFriend = isFromFriend
+        files[key]?.phase = .accepted(
+            IncomingFile.Reassembly(deadline: now + timeout, lastProgress: now, lastFragment: now))
         return [.send(.accept(key.file), to: file.sender)]
     }
 
@@ -72,12 +85,16 @@ struct IncomingFiles: Sendable {
     /// Handles an offer. A repeated offer means that the answer was lost, or that the sender asks for the progress. An offer
     /// with other fragments means that the sender has restarted: an unfinished file continues, a finished one is offered once
     /// more.
+    /// - Parameter link: the one over which it came.
     mutating func receive(
-        _ offer: MeshFileOffer, from peer: AuthenticatedPeer, _ assembler: FragmentAssembler, now: MonotonicInstant
+        _ offer: MeshFileOffer, from peer: AuthenticatedPeer, over link: MeshLinkShare? = nil, _ assembler: FragmentAssembler,
+        now: MonotonicInstant
     ) -> [FileTransferReaction] {
         let key = MeshFileKey(offer.id, with: peer.id)
         let isRestarted = files[key]?.offer.fragmentID != offer.fragmentID
-        guard let known = files[key], !(known.isEnded && isRestarted) else { return receiveNew(offer, from: peer, now: now) }
+        guard let known = files[key], !(known.isEnded && isRestarted) else {
+            return receiveNew(offer, from: peer, over: link, now: now)
+        }
         // The user decides about the first offer, which was shown (A10).
         guard offer.isEquivalent(to: known.offer) else { return [] }
         switch known.phase {
@@ -97,17 +114,23 @@ struct IncomingFiles: Sendable {
     }
 
     private mutating func receiveNew(
-        _ offer: MeshFileOffer, from peer: AuthenticatedPeer, now: MonotonicInstant
+        _ offer: MeshFileOffer, from peer: AuthenticatedPeer, over link: MeshLinkShare?, now: MonotonicInstant
     ) -> [FileTransferReaction] {
-        let pending = files.values.filter { !$0.isEnded }
-        let byteCount = pending.reduce(Int(offer.size)) { $0 + Int($1.offer.size) }
-        guard pending.count < Self.maximumPendingCount, byteCount <= Self.maximumPendingByteCount,
-            pending.count(where: { $0.sender == peer.id }) < Self.maximumPendingCountPerPeer,
+        let file = IncomingFile(
+            offer: offer, sender: peer.id, link: link, number: lastNumber + 1,
+            phase: .offered(deadline: now + OutgoingFile.offerTimeout))
+        guard files.values.count(where: { !$0.isEnded && $0.sender == peer.id }) < Self.maximumPendingCountPerPeer,
+            let displaced = filesToDisplace(by: file, now: now),
             offerBudgets[peer.id, default: TokenBucket(capacity: 32, perSecond: 2, now: now)].consume(now: now)
         else { return [.send(.decline(offer.id, .busy), to: peer.id)] }
-        files[MeshFileKey(offer.id, with: peer.id)] = IncomingFile(
-            offer: offer, sender: peer.id, phase: .offered(deadline: now + OutgoingFile.offerTimeout))
-        return [.emit(.fileOffered(offer, from: peer))]
+        var reactions: [FileTransferReaction] = []
+        for other in displaced {
+            reactions.append(.send(.decline(other.offer.id, .busy), to: other.sender))
+            reactions += end(other.key, .declined(.busy), as: .busy, now: now)
+        }
+        lastNumber = file.number
+        files[file.key] = file
+        return reactions + [.emit(.fileOffered(offer, from: peer))]
     }
 
     /// - Parameter isExpired: because the offer was not answered within the time of the sender.
@@ -117,6 +140,61 @@ struct IncomingFiles: Sendable {
         guard let file = files[key], !file.isEnded else { return [] }
         return end(key, isExpired ? .declined(.expired) : .cancelledByPeer, as: .declined, now: now)
     }
+
+    // MARK: Room
+
+    /// The files that give way to a new one; nil where there is no room for it.
+    private func filesToDisplace(by new: IncomingFile, now: MonotonicInstant) -> [IncomingFile]? {
+        var rest = files.values.filter { !$0.isEnded }.sorted { $0.number < $1.number }
+        var displaced: [IncomingFile] = []
+        while Self.cost(of: rest) + new.cost > Self.maximumPendingCost {
+            guard let index = Self.indexToDisplace(in: rest, for: new, now: now) else { return nil }
+            displaced.append(rest.remove(at: index))
+        }
+        return displaced
+    }
+
+    /// The position of the file that gives way to a new one, found in three steps (M19):
+    ///
+    /// 1. that of another host, which holds as much as the new file's host would;
+    /// 2. of the same host, that of another link, which holds as much as the new file's link would;
+    /// 3. of the same link, the oldest idle one.
+    private static func indexToDisplace(in files: [IncomingFile], for new: IncomingFile, now: MonotonicInstant) -> Int? {
+        let ofHost = files.indices.filter { files[$0].link?.source == new.link?.source }
+        let ofLink = ofHost.filter { files[$0].link == new.link }
+        func held(_ indices: [Int]) -> Int { cost(of: indices.map { files[$0] }) }
+        let ofOtherHosts = files.indices.filter { !ofHost.contains($0) }
+        let ofOtherLinks = ofHost.filter { !ofLink.contains($0) }
+        return indexToDisplace(
+            of: ofOtherHosts, in: files, heldAtLeast: held(ofHost) + new.cost, groupedBy: { $0.link?.source }, now: now)
+            ?? indexToDisplace(
+                of: ofOtherLinks, in: files, heldAtLeast: held(ofLink) + new.cost, groupedBy: \.link, now: now)
+            ?? ofLink.first { files[$0].retention(now: now) == .idle }
+    }
+
+    /// Among the files with the least retention, the oldest of the group that holds most.
+    /// - Parameter minimum: files of a group that holds less stay. One that is under way also stays where its group would hold
+    ///   less without it, so that a host or link with a single one never loses it.
+    private static func indexToDisplace<Group: Hashable>(
+        of candidates: [Int], in files: [IncomingFile], heldAtLeast minimum: Int, groupedBy group: (IncomingFile) -> Group,
+        now: MonotonicInstant
+    ) -> Int? {
+        var costs: [Group: Int] = [:]
+        for index in candidates { costs[group(files[index]), default: 0] += files[index].cost }
+        var best: (index: Int, retention: IncomingFile.Retention, held: Int)?
+        for index in candidates {
+            let file = files[index]
+            let held = costs[group(file), default: 0]
+            guard let retention = file.retention(now: now),
+                held - (retention == .underWay ? file.cost : 0) >= minimum
+            else { continue }
+            if let best, (best.retention, -best.held) <= (retention, -held) { continue }
+            best = (index, retention, held)
+        }
+        return best?.index
+    }
+
+    private static func cost(of files: [IncomingFile]) -> Int { files.reduce(0) { $0 + $1.cost } }
 
     // MARK: Fragments
 
@@ -177,6 +255,7 @@ struct IncomingFiles: Sendable {
         case .accepted(var reassembly):
             if let progress = assembler.progress(of: file.offer.fragmentID, from: file.sender) {
                 reassembly.lastProgress = max(reassembly.lastProgress, progress.changed)
+                reassembly.lastFragment = max(reassembly.lastFragment, progress.changed)
                 files[key]?.phase = .accepted(reassembly)
             }
             guard now < reassembly.deadline, reassembly.requestCount < Self.maximumRequestCount else {
@@ -232,10 +311,10 @@ struct IncomingFiles: Sendable {
         }
     }
 
-    private static let maximumPendingCount = 32
     private static let maximumPendingCountPerPeer = 8
-    /// Limit on the total size of the files that are being received.
-    private static let maximumPendingByteCount = 64 << 20
+    /// Limit on the files that are offered or being received: 64 MiB, or 32 of up to 2 MiB.
+    private static let maximumPendingCost = 64 << 20
+    static let minimumCost = maximumPendingCost / 32
     private static let maximumEndedCount = 256
     private static let endedLifetime = Duration.seconds(300)
     /// Time without a fragment after which some must have been lost.

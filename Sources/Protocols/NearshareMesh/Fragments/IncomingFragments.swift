@@ -58,11 +58,11 @@ struct IncomingFragments: Sendable {
 
     // MARK: Files
 
-    /// Handles an offer, see ``IncomingFiles/receive(_:from:_:now:)``.
+    /// Handles an offer, see ``IncomingFiles/receive(_:from:over:_:now:)``.
     mutating func receive(
-        _ offer: MeshFileOffer, from peer: AuthenticatedPeer, now: MonotonicInstant
+        _ offer: MeshFileOffer, from peer: AuthenticatedPeer, over link: MeshLinkShare? = nil, now: MonotonicInstant
     ) -> [FileTransferReaction] {
-        files.receive(offer, from: peer, assembler, now: now)
+        files.receive(offer, from: peer, over: link, assembler, now: now)
     }
 
     // MARK: Time

@@ -172,8 +172,11 @@ extension MeshRouter {
     // MARK: Receiving
 
     /// Accepts an offered file.
-    package mutating func accept(_ key: MeshFileKey, now: Moment) {
-        perform(incoming.files.accept(key, timeout: settings.assembly.lifetime, now: now.monotonic), now: now)
+    /// - Parameter isFromFriend: whether the user trusts the sender.
+    package mutating func accept(_ key: MeshFileKey, isFromFriend: Bool = false, now: Moment) {
+        let reactions = incoming.files.accept(
+            key, isFromFriend: isFromFriend, timeout: settings.assembly.lifetime, now: now.monotonic)
+        perform(reactions, now: now)
     }
 
     /// Declines a file that was offered or is being received.
@@ -196,7 +199,8 @@ extension MeshRouter {
 
     mutating func handle(_ control: MeshFileControl, from peer: AuthenticatedPeer, now: Moment) {
         if case .offer(let offer) = control {
-            return perform(incoming.receive(offer, from: peer, now: now.monotonic), now: now)
+            let link = linkShare(of: peer.id)
+            return perform(incoming.receive(offer, from: peer, over: link, now: now.monotonic), now: now)
         }
         perform(outgoingFiles.receive(control, from: peer.id, &fragments), now: now)
         if case .cancel(let file, let isExpired) = control {
