@@ -383,6 +383,56 @@ import Testing
         #expect(victim.events.texts.suffix(20) == (0..<20).map { "\($0)" }[...])
     }
 
+    /// A file for everyone that is signed as one compressor makes it, and sent as another does.
+    private func recompressed(
+        by peer: UntrustedPeer, byteCount: Int, at timestamp: UInt64, as compression: MeshPacket.Compression = .level(9),
+        isForged: Bool = false
+    ) throws -> [UInt8] {
+        // The levels make different bytes of it, where it is long.
+        var random = SeededRandom(seed: timestamp)
+        let content = (0..<byteCount).map { _ in UInt8(ascii: "a") + UInt8.random(in: 0..<4, using: &random) }
+        let file = MeshFile(name: "a.txt", mediaType: "text/plain", content: content[...])
+        var packet = MeshPacket(
+            version: .v2, type: .fileTransfer, timestamp: timestamp, sender: peer.id, payload: try file.encoded()[...])
+        var signature = peer.identity.signingKey.signature(for: try packet.signingPreimage(compression: .level(6)))
+        if isForged { signature[0] ^= 1 }
+        packet.signature = signature
+        let frame = try packet.encoded(compression: compression)
+        #expect(try packet.encoded(compression: .level(6)) != frame)
+        return frame
+    }
+
+    @Test("M20: forged signatures of compressed packets use up what one host may have compressed again, and nothing else")
+    func forgedRecompression() throws {
+        var settings = MeshRouter.Settings()
+        (settings.signatureBurst, settings.byteBurst) = (1e6, 1e9)
+        var victim = AttackedRouter(settings: settings)
+        let (phone, mallory) = (UntrustedPeer(seed: 27), UntrustedPeer(seed: 28))
+        victim.receive(try phone.announcement(at: victim.now), from: 1)
+        victim.receive(try mallory.announcement(at: victim.now), from: 0)
+        let size = 100_000
+        for number in 0..<3 as Range<UInt64> {
+            victim.receive(try recompressed(by: phone, byteCount: size, at: victim.now + number), from: 0)
+        }
+        #expect(victim.events.files.count == 3)
+        // A forged packet is not remembered, so the same one is checked each time.
+        let forged = try recompressed(by: mallory, byteCount: size, at: victim.now, isForged: true)
+        for _ in 0..<40 { victim.receive(forged, from: 0) }
+        #expect(victim.events.files.count == 3)
+        let late = try recompressed(by: phone, byteCount: size, at: victim.now + 3)
+        victim.receive(late, from: 0)
+        #expect(victim.events.files.count == 3)
+        // A short one over the same link, a packet whose received bytes are signed, and the late one over another link.
+        victim.receive(try recompressed(by: phone, byteCount: 900, at: victim.now + 4, as: .none), from: 0)
+        victim.receive(try phone.message(String(repeating: "hello ", count: 1_000), at: victim.now + 5), from: 0)
+        victim.receive(late, from: 1)
+        #expect(victim.events.files.map(\.file.content.count) == [size, size, size, 900, size])
+        #expect(victim.events.texts.count == 1)
+        victim.run(for: .seconds(10))
+        victim.receive(try recompressed(by: phone, byteCount: size, at: victim.now + 6), from: 0)
+        #expect(victim.events.files.count == 6)
+    }
+
     // MARK: Stores
 
     @Test("M6: lines of made-up senders displace no line of another link, and the requesting neighbour gets some of each link")

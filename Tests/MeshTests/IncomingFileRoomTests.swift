@@ -52,7 +52,7 @@ import Testing
         mutating func receiveFragments(of keys: [MeshFileKey]) {
             fragmentCount += 1
             for key in keys {
-                guard let file = files[key], file.reception != nil else { continue }
+                guard let file = files[key], file.reassembly != nil else { continue }
                 let fragment = MeshFragment(
                     id: file.offer.fragmentID, index: fragmentCount, total: 1_000, originalType: .noiseEncrypted,
                     slice: [1, 2, 3])
@@ -118,7 +118,7 @@ import Testing
             }
             receiver.wait(seconds: 1)
         }
-        #expect(honest.allSatisfy { receiver.files[$0]?.reception != nil })
+        #expect(honest.allSatisfy { receiver.files[$0]?.reassembly != nil })
         #expect(receiver.displaced.count > 20)
     }
 
@@ -128,7 +128,7 @@ import Testing
         let files = (0..<4).compactMap { _ in receiver.receiveOffer(over: link(of: "anna"), isFromFriend: isFriend) }
         for number in 0..<40 { _ = receiver.receiveOffer(over: link(of: "host \(number)")) }
         #expect(files.count == 4)
-        #expect(files.count { receiver.files[$0]?.reception != nil } == (isFriend ? 4 : 1))
+        #expect(files.count { receiver.files[$0]?.reassembly != nil } == (isFriend ? 4 : 1))
     }
 
     @Test("M19: a newcomer at the same address takes the place of a file of the link with most")
@@ -147,7 +147,7 @@ import Testing
             _ = receiver.receiveOffer(over: MeshLinkShare(source: .link(source), number: 0))
             receiver.close(source)
         }
-        #expect(honest.count == 8 && honest.allSatisfy { receiver.files[$0]?.reception != nil })
+        #expect(honest.count == 8 && honest.allSatisfy { receiver.files[$0]?.reassembly != nil })
         #expect(receiver.displaced.count == 60 + 8 - 32)
     }
 }

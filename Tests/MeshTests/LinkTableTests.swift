@@ -53,7 +53,6 @@ import Testing
         // Each bucket of the link's own share holds one.
         #expect((0..<5).map { _ in budgets.admitFrame(on: link(7), now: now) } == [true, true, true, true, false])
         // A long payload costs as much as several signatures.
-        // A long payload costs as much as several signatures.
         let admitted = [40_000, 10].map { budgets.admitSignature(byteCount: $0, on: link(7), now: now) }
         #expect(admitted == [true, false])
         var table = table([.stream])
@@ -61,6 +60,28 @@ import Testing
         #expect(!table.isExhausted(link(0)))
         table.recordMalformedFrame(on: link(0))
         #expect(table.isExhausted(link(0)))
+    }
+
+    @Test("M20: compressing again to check signatures is limited by bytes; forged ones count twice, and short payloads nothing")
+    func recompression() {
+        var budgets = LinkBudgets()
+        var clock = now
+        for number in [1, 2] as [UInt64] {
+            budgets.open(link(number), from: .address("\(number)"), MeshRouter.Settings(), now: now)
+        }
+        func admitted(_ byteCount: Int, isSigned: Bool, _ number: UInt64) -> Int {
+            (0..<100).count { _ in
+                guard budgets.admitRecompression(byteCount: byteCount, on: link(number), now: clock) else { return false }
+                budgets.chargeRecompression(byteCount: byteCount, isSigned: isSigned, on: link(number), now: clock)
+                return true
+            }
+        }
+        // A burst of 8 MiB, a twelfth of that for the link itself, and the two that exceed these.
+        #expect((17...19).contains(admitted(256 << 10, isSigned: true, 1)))
+        #expect((8...11).contains(admitted(256 << 10, isSigned: false, 2)))
+        #expect(admitted(1_024, isSigned: false, 2) == 100)
+        clock = clock + .seconds(4)
+        #expect((1...5).contains(admitted(256 << 10, isSigned: false, 2)))
     }
 
     @Test("R3, M2: the links of one address share a budget, also one after the other") func address() {

@@ -36,9 +36,8 @@ import Testing
             if case .complete(let bytes) = result { whole = bytes }
         }
         let frame = try MeshFrame(decodingReassembled: try #require(whole))
-        var compressor = PayloadCompressor()
         #expect(frame.packet.type == .fileTransfer && frame.packet.recipient == old.id && frame.packet.version == .v2)
-        #expect(frame.isSigned(by: AttackedRouter.identity.signingKey.publicKey, using: &compressor))
+        #expect(frame.isSigned(by: AttackedRouter.identity.signingKey.publicKey))
         #expect(try MeshFile(decoding: frame.packet.payload).content == file.content)
         #expect(victim.events.contains { if case .fileSendEnded(_, .sent) = $0 { true } else { false } })
     }

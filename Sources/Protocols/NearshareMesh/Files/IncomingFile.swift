@@ -68,8 +68,8 @@ struct IncomingFile: Sendable {
     func retention(now: MonotonicInstant) -> Retention? {
         switch phase {
         case .offered: return .undecided
-        case .accepted(let reception):
-            if now - reception.lastFragment >= Self.idleTimeout { return .idle }
+        case .accepted(let reassembly):
+            if now - reassembly.lastFragment >= Self.idleTimeout { return .idle }
             return isFromFriend ? nil : .underWay
         case .delivering, .ended: return nil
         }

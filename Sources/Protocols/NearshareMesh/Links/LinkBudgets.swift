@@ -114,6 +114,20 @@ struct LinkBudgets: Sendable {
         return true
     }
 
+    /// Admits compressing a payload of `byteCount` bytes again, to find the bytes that its sender has signed (M20).
+    /// ``chargeRecompression(byteCount:isSigned:on:now:)`` follows.
+    /// - Returns: false when that is not to be done.
+    mutating func admitRecompression(byteCount: Int, on link: MeshLinkID, now: MonotonicInstant) -> Bool {
+        byteCount <= Self.freeRecompressedByteCount || consume(.recompression, on: link, now: now)
+    }
+
+    /// Accounts for a payload that was compressed again, at two levels.
+    /// - Parameter isSigned: whether that has found a valid signature. Forged ones cost their sender nothing, so they count twice.
+    mutating func chargeRecompression(byteCount: Int, isSigned: Bool, on link: MeshLinkID, now: MonotonicInstant) {
+        guard byteCount > Self.freeRecompressedByteCount else { return }
+        charge(.recompression, Double(byteCount) * (isSigned ? 2 : 4), on: link, now: now)
+    }
+
     /// Accounts for a packet that this node relays without knowing whether it is genuine.
     /// - Returns: false when it is not to be relayed.
     mutating func admitRelay(byteCount: Int, on link: MeshLinkID, now: MonotonicInstant) -> Bool {
@@ -144,6 +158,9 @@ struct LinkBudgets: Sendable {
     private static let maximumAccountCount = 256
     /// A payload of this size costs as much as one signature.
     private static let bytesPerSignature = 16_384
+    /// Payloads up to this size, such as announcements and most texts, are compressed again at no cost besides that of the
+    /// signature: a flood of large ones does not keep them from being checked.
+    private static let freeRecompressedByteCount = 1_024
 }
 
 /// The kinds of work that a neighbour causes. Each has a rate of its own, so that what comes from afar over an honest neighbour,
@@ -161,6 +178,8 @@ enum LinkWork: Int, CaseIterable, Sendable {
     case directedSignatures
     /// Checking signatures of packets for other nodes, which decide how they are relayed.
     case relayedSignatures
+    /// Bytes of payloads that are compressed again to check signatures (M20).
+    case recompression
     /// Answering unsigned handshake messages (R9).
     case handshakes
     /// Answering pings.
@@ -214,6 +233,7 @@ extension MeshRouter.Settings {
         case .bytes: (byteBurst, bytesPerSecond)
         case .signatures, .directedSignatures: (signatureBurst, signaturesPerSecond)
         case .syncedSignatures, .relayedSignatures: (signatureBurst / 2, signaturesPerSecond / 2)
+        case .recompression: (recompressedByteBurst, recompressedBytesPerSecond)
         case .handshakes: (handshakeBurst, handshakesPerSecond)
         case .pings: (20, 5)
         case .newNeighbours: (min(32, newPeerBurst), min(0.5, newPeersPerSecond))

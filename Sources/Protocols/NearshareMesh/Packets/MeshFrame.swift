@@ -106,9 +106,8 @@ package struct MeshFrame: Sendable, Hashable {
     /// The byte strings that the sender may have signed, most likely first: one where the payload is too short to compress;
     /// otherwise one for the received compressed bytes, if any, and one for each compressor in use (section 2.7).
     package func signingPreimages(using compressor: inout PayloadCompressor) -> [[UInt8]] {
-        let compressions: [MeshPacket.Compression] =
-            deflated.map { [.deflated($0), .level(5), .level(6)] }
-            ?? (Deflate.isCompressible(packet.payload) ? [.level(5), .level(6)] : [.standard])
+        var compressions = receivedCompression.map { [$0] } ?? []
+        if recompressedByteCount != nil { compressions += Self.signingLevels.map { MeshPacket.Compression.level($0) } }
         var preimages: [[UInt8]] = []
         for compression in compressions {
             guard let preimage = try? packet.signingPreimage(compression: compression, using: &compressor),
@@ -124,12 +123,46 @@ package struct MeshFrame: Sendable, Hashable {
         var compressor = PayloadCompressor()
         return signingPreimages(using: &compressor)
     }
+
+    /// The compression with which the payload was received; nil where its sender may have left it out, so that the signature
+    /// covers another one.
+    private var receivedCompression: MeshPacket.Compression? {
+        if let deflated { return .deflated(deflated) }
+        return Deflate.isCompressible(packet.payload) ? nil : MeshPacket.Compression.none
+    }
+
+    /// The compression levels with which phones and nearshare sign.
+    private static let signingLevels = [5, 6]
 }
 
 extension MeshFrame {
-    /// Whether the packet carries a valid signature by this key.
-    func isSigned(by key: SigningPublicKey, using compressor: inout PayloadCompressor) -> Bool {
+    /// The size of the payload that has to be compressed to find other bytes which the sender may have signed than those received,
+    /// 0 where it stays as it is; nil where there are no others.
+    var recompressedByteCount: Int? {
+        guard Deflate.isCompressible(packet.payload) else { return deflated == nil ? nil : 0 }
+        return packet.payload.count
+    }
+
+    /// Whether the packet carries a valid signature by this key of the bytes that were received, so that none are compressed.
+    func isSignedAsReceived(by key: SigningPublicKey, using compressor: inout PayloadCompressor) -> Bool {
+        guard let signature = packet.signature, let compression = receivedCompression,
+            let preimage = try? packet.signingPreimage(compression: compression, using: &compressor)
+        else { return false }
+        return key.isValid(signature, for: preimage)
+    }
+
+    /// Whether the packet carries a valid signature by this key of what another compressor makes of the payload. It costs much
+    /// more than a signature where the payload is large (M20).
+    func isSignedRecompressed(by key: SigningPublicKey, using compressor: inout PayloadCompressor) -> Bool {
         guard let signature = packet.signature else { return false }
-        return signingPreimages(using: &compressor).contains { key.isValid(signature, for: $0) }
+        var checked: [UInt8]?
+        for level in Self.signingLevels {
+            guard let preimage = try? packet.signingPreimage(compression: .level(level), using: &compressor),
+                preimage != checked
+            else { continue }
+            if key.isValid(signature, for: preimage) { return true }
+            checked = preimage
+        }
+        return false
     }
 }

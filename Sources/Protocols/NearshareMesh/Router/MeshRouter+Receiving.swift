@@ -136,7 +136,7 @@ extension MeshRouter {
 
     /// Checks a signature at the cost of the link on which the frame was received (M2, R9).
     /// - Parameter cost: the bucket of packets of this kind, so that none uses up another's.
-    /// - Returns: false also when the link's budget is used up.
+    /// - Returns: false also when the link's budget is used up, for signatures or for compressing payloads again (M20).
     mutating func isSigned(
         _ frame: MeshFrame, by key: SigningPublicKey, from link: MeshLinkID,
         at cost: LinkWork = .signatures, now: Moment
@@ -146,7 +146,13 @@ extension MeshRouter {
         guard frame.packet.signature != nil,
             links.budgets.admitSignature(cost, byteCount: frame.packet.payload.count, on: link, now: now.monotonic)
         else { return false }
-        return frame.isSigned(by: key, using: &node.compressor)
+        if frame.isSignedAsReceived(by: key, using: &node.compressor) { return true }
+        guard let byteCount = frame.recompressedByteCount,
+            links.budgets.admitRecompression(byteCount: byteCount, on: link, now: now.monotonic)
+        else { return false }
+        let isSigned = frame.isSignedRecompressed(by: key, using: &node.compressor)
+        links.budgets.chargeRecompression(byteCount: byteCount, isSigned: isSigned, on: link, now: now.monotonic)
+        return isSigned
     }
 
     // MARK: Announcements

@@ -28,6 +28,9 @@ package struct MeshRouter: Sendable {
         /// Signatures checked for one source. Checking one costs more than forging one (M2, R9).
         package var signaturesPerSecond = 200.0
         package var signatureBurst = 600.0
+        /// Bytes compressed for one source to check signatures of payloads that another compressor made (M20).
+        package var recompressedBytesPerSecond = 1_048_576.0
+        package var recompressedByteBurst = 8_388_608.0
         /// Unsigned handshake messages answered for one source (R9).
         package var handshakesPerSecond = 5.0
         package var handshakeBurst = 60.0
