@@ -514,6 +514,9 @@ class BitchatStory(Story):
         chat.type("/unblock Olga")
         chat.read_until("no longer blocked")
         phone.send_public_file("open.bin", b"afterwards")
+        chat.read_until("[a question in 1 everyone]")
+        # Alt-1 shows the public room.
+        chat.terminal.press("\x1b1")
         chat.read_until("open.bin")
         # Hers are offered in the order in which they came.
         self.assertNotIn("hidden.bin", chat.text())
