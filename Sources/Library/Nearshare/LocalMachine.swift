@@ -190,7 +190,7 @@ public final class LocalMachine: Sendable {
         let contacts = self.contacts
         settings.contacts = {
             do {
-                // A session with a stranger, which costs it nothing, proves keys as well.
+                // A session with an unknown peer, which costs it nothing, proves keys as well.
                 let store = try trust.read()
                 let known = try contacts.read().entries.values.filter { entry in
                     entry.areKeysProven
