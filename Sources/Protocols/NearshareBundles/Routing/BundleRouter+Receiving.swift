@@ -60,9 +60,10 @@ extension BundleRouter {
             case .endpoint(let destination): destination == address
             }
         if isDestination, let (message, secret) = bundle.opened(by: keys, hopCount: copy.hopCount) {
-            index.recordSeen(id, expiry: bundle.expiry, from: neighbour)
-            // Whichever node forwarded it. It is not delivered, and its sender is not told that it was.
+            // Whichever node forwarded it. It is not delivered, and its sender is not told that it was; a later copy is delivered if
+            // the sender is unblocked by then.
             if let sender = message.sealedBy, settings.isBlocked(sender) { return confirm(id, to: neighbour, now: now) }
+            index.recordSeen(id, expiry: bundle.expiry, from: neighbour)
             if copy.forwarding == .epidemic, bundle.destination != .everyone { index.markEpidemic(id) }
             // Recorded after it was delivered: a node that is killed between the two receives it again.
             react(.emit(.received(message)))
