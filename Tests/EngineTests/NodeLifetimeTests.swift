@@ -50,6 +50,20 @@ import Testing
         #expect(await session.messages.first { _ in true } == nil)
     }
 
+    @Test("stop() ends what browses, without an error, and what looks for a peer, with one")
+    func stopEndsSearches() async throws {
+        var settings = TestNetwork(.memory).settings(0)
+        settings.discovery = InMemorySegment().join(host: "127.0.0.1")
+        let node = Node.start(settings)
+        let events = try await node.browse()
+        let browsing = Task { try await events.reduce(into: 0) { count, _ in count += 1 } }
+        let search = Task { try await node.find("nobody", timeout: .seconds(3_600)) }
+        for try await event in try await node.browse() where event == .settled { break }
+        await node.stop()
+        #expect(try await browsing.value <= 1)
+        await #expect(throws: NodeError.self) { try await search.value }
+    }
+
     @Test("a scope ends as well when its node is stopped inside of it")
     func stopsInScope() async throws {
         let network = TestNetwork(.memory)

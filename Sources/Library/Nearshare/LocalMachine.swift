@@ -263,11 +263,14 @@ public final class LocalMachine: Sendable {
     /// - Parameters:
     ///   - path: nil for the configured inbox, or `Inbox` in the home directory.
     ///   - maximumSize: limit on one transfer, in bytes; nil for none.
-    /// - Throws: ``StorageError`` when the directory cannot be used.
+    /// - Throws: ``StorageError`` when the directory can neither be used nor made. When it becomes unusable later, such as by the
+    ///   removal of a disk, what arrives waits in the state directory.
     public func inbox(_ path: String? = nil, maximumSize: UInt64? = nil) throws(StorageError) -> Inbox {
         var limits = InboxLimits()
         limits.maximumSize = maximumSize
-        return try inbox(path, limits: limits)
+        let inbox = try inbox(path, limits: limits)
+        _ = try inbox.check()
+        return inbox
     }
 
     /// The inbox at a path, with this machine's spool behind it.

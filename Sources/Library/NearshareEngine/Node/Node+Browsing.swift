@@ -54,8 +54,8 @@ extension Node {
                 failure = failure ?? error
             }
         }
-        guard let first = found.first else { throw failure ?? .unavailable("there is no medium to browse") }
-        return found.count == 1 ? first : NearbyChanges(events: merged(found.map(\.events)), ownID: id)
+        guard !found.isEmpty else { throw failure ?? .unavailable("there is no medium to browse") }
+        return NearbyChanges(events: merged(found.map(\.events)), ownID: id)
     }
 
     /// Merges the events of several discovery engines; ``DiscoveryEvent/settled`` follows when all engines have settled or ended.
@@ -68,7 +68,7 @@ extension Node {
         let isOver = Promise<Void>()
         continuation.onTermination = { _ in isOver.fulfil() }
         let counts = Monitor((unsettled: sources.count, open: sources.count))
-        start { [stopping, log = settings.log] in
+        let isStarted = start { [stopping, log = settings.log] in
             await withTaskGroup(of: Void.self) { group in
                 for events in sources {
                     group.addTask {
@@ -106,11 +106,12 @@ extension Node {
             }
             continuation.finish()
         }
+        if !isStarted { continuation.finish() }
         return stream
     }
 
     /// Browses all media of this node for as long as the sequence is iterated. A peer that is seen on several interfaces or
-    /// media is one peer. The sequence ends with an error when discovery breaks.
+    /// media is one peer. The sequence ends with an error when discovery breaks, and without one when the node stops.
     /// - Parameter service: the type that the peers advertise.
     /// - Throws: ``NodeError/unavailable(_:)`` when none of the media can be browsed.
     public func browse(
@@ -129,7 +130,7 @@ extension Node {
     ///   - service: the type that the peer advertises.
     ///   - timeout: bound on the whole search; a negative time counts as none.
     /// - Throws: ``NodeError/notFound(_:nearby:)`` or ``NodeError/ambiguous(_:_:)`` when no peer matches or several do;
-    ///   ``NodeError/unavailable(_:)`` without discovery.
+    ///   ``NodeError/unavailable(_:)`` without discovery, and when the node stops.
     public func find(
         _ name: String, for service: ServiceType = .nearshare, timeout: Duration
     ) async throws -> NearbyPeer {
@@ -150,11 +151,19 @@ extension Node {
     ) async throws -> NearbyPeer {
         let changes = try await browse(media, for: service)
         let finder = PeerFinder(text: text, knownAs: ids, avoiding: avoidedAddresses, clock: settings.clock)
-        return try await finder.find(timeout: timeout) { update in
-            for try await change in changes.compactMap(\.change) {
-                update(change.isPresent ? .present(change.peer) : .absent(change.peer.id))
-            }
-        }
+        return try await firstResult(
+            of: {
+                try await finder.find(timeout: timeout) { update in
+                    for try await change in changes.compactMap(\.change) {
+                        update(change.isPresent ? .present(change.peer) : .absent(change.peer.id))
+                    }
+                }
+            },
+            { [stopping] in
+                _ = await stopping.value
+                try Task.checkCancellation()
+                throw Self.stoppedError
+            })
     }
 }
 
