@@ -285,6 +285,22 @@ class BitchatStory(Story):
                 phone = self.join(node, "phone", capabilities=ios)
                 phone.wait_for_peer("anna", 10)
 
+    def test_a_file_for_a_phone_that_the_node_was_sending_when_it_was_stopped(self):
+        """The phone is not blamed for it; and a whole file is not said to have arrived, which phones do not confirm."""
+        node = self.node()
+        phone = self.join(node, "phone", capabilities=0x329)
+        phone.wait_for_peer("anna", 10)
+        sent = self.anna.run("send", self.file("a.jpg", 1_000), "--to", "phone", "--via", "mesh", "--interface", "lo")
+        self.assertCode(0, sent)
+        self.assertIn("phone does not confirm files", sent.stderr.decode() + sent.stdout.decode())
+        path = self.file("photo.jpg", 100_000)
+        send = self.anna.start("send", path, "--to", "phone", "--via", "mesh", "--interface", "lo", "--json")
+        send.wait_for("progress", lambda event: event["done"])
+        self.assertCode(0, self.anna.run("mesh", "stop"))
+        self.assertNotEqual(0, send.end())
+        self.assertRegex(send.story(), "the node of this machine (was stopped|has ended)")
+        self.assertNotIn("out of reach", send.story())
+
     def test_K2_a_peer_to_which_a_file_was_sent_through_the_node_is_known(self):
         node = self.node()
         phone = self.join(node, "phone")

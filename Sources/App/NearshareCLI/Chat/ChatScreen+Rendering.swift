@@ -493,7 +493,8 @@ extension ChatScreen {
             return "\(what): \(ProgressText.byteCounts(transfer.done, of: transfer.total))"
                 + (percentage.map { ", \($0)%" } ?? "")
         case .completed?:
-            return transfer.isIncoming ? "received \(name)\(size)" : "sent \(name)\(size)"
+            let detail = transfer.detail.map { "; \($0)" } ?? ""
+            return transfer.isIncoming ? "received \(name)\(size)" : "sent \(name)\(size)\(detail)"
         case UnsealedConfirmation.occasion? where !transfer.isIncoming:
             return "\(name): the app takes no private files; `/send --allow-unencrypted` sends it readable by all who relay it"
         case let outcome?: return "\(name): \(transfer.detail ?? outcome.word)"

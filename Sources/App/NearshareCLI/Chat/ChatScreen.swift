@@ -236,6 +236,7 @@ struct ChatScreen: Sendable {
         case .nodeEnded:
             for lookup in views.openLookups { failed(.lookup(lookup.name), "the node has stopped", at: now) }
             hasNodeEnded = true
+            for index in views.indices { views[index].interruptTransfers(at: now) }
             addNotice(Self.nodeEndedNotice, in: views.visible.conversation, at: now)
             return []
         case .nodeReplaced: return resume(at: now)

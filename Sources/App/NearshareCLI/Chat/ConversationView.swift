@@ -275,6 +275,16 @@ struct ConversationView: Sendable {
         dropOldest()
     }
 
+    /// Ends the transfers of a node that has stopped.
+    mutating func interruptTransfers(at now: WallTime) {
+        for (index, item) in items.enumerated() {
+            guard case .transfer(var transfer) = item.content, transfer.outcome == nil else { continue }
+            (transfer.outcome, transfer.detail) = (.interrupted, nil)
+            items[index].content = .transfer(transfer)
+            transferEnds[transfer.id] = now
+        }
+    }
+
     mutating func update(_ transfer: TransferStatus, at now: WallTime) {
         if transfer.outcome != nil { transferEnds[transfer.id] = now }
         for (index, item) in items.enumerated().reversed() {

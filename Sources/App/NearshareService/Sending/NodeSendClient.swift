@@ -69,7 +69,7 @@ struct NodeSendClient: Sendable {
         guard let end, let outcome = end.outcome else { throw NodeEnded() }
         if !isLast, outcome == UnsealedConfirmation.occasion { return false }
         let isRefused = isEncrypted && outcome == UnsealedConfirmation.occasion
-        let detail = outcome == .completed ? nil : isRefused ? UnsealedConfirmation.advice(for: name) : end.detail
+        let detail = isRefused ? UnsealedConfirmation.advice(for: name) : end.detail
         reporter.report(
             .sent(
                 SendResult(

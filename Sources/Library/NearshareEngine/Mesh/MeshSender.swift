@@ -173,7 +173,18 @@ final class MeshSender: Sendable {
     func endFile(_ key: MeshFileKey, _ outcome: MeshFileOutcome) {
         guard let file = outgoing.withLock({ $0.removeFile(key) }) else { return }
         let isExpired = file.isExpired && outcome == .cancelledLocally
-        file.transfer.end(isExpired ? TransferResult(outcome: .expired) : Self.result(of: outcome, for: file.receiver))
+        let result =
+            if isExpired {
+                TransferResult(outcome: .expired)
+            } else if outcome == .receiverLost, router.isStopping {
+                // The links to the receiver end with this node.
+                TransferResult(outcome: .interrupted, detail: Self.stoppedText)
+            } else if outcome == .sent, key.peer == nil {
+                TransferResult(outcome: .completed)
+            } else {
+                Self.result(of: outcome, for: file.receiver)
+            }
+        file.transfer.end(result)
     }
 
     private func file(_ key: MeshFileKey) -> OutgoingMeshTransfers.File? { outgoing.withLock { $0[key] } }
@@ -201,13 +212,17 @@ final class MeshSender: Sendable {
             defer { outgoing = OutgoingMeshTransfers() }
             return outgoing
         }
-        for transfer in outgoing.transfers { transfer.end(TransferResult(outcome: .interrupted)) }
+        for transfer in outgoing.transfers {
+            transfer.end(TransferResult(outcome: .interrupted, detail: Self.stoppedText))
+        }
     }
+
+    private static let stoppedText = "the node of this machine was stopped before all of it was sent; send it again"
 
     private static func result(of outcome: MeshFileOutcome, for name: String) -> TransferResult {
         switch outcome {
         case .stored: TransferResult(outcome: .completed)
-        case .sent: TransferResult(outcome: .completed, detail: "sent; \(name) does not confirm what arrives")
+        case .sent: TransferResult(outcome: .completed, detail: "\(name) does not confirm files")
         case .declined(.declined): TransferResult(outcome: .declined(.declined))
         case .declined(.busy): TransferResult(outcome: .declined(.busy))
         case .declined(.tooLarge): TransferResult(outcome: .declined(.tooLarge))
