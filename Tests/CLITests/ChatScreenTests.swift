@@ -572,6 +572,17 @@ private final class ChatHarness {
         #expect(chat.lines.last == "> /send --allow-unencrypted docs/one")
         chat.press(.control("u"), .text("/chat b"), .tab)
         #expect(chat.lines.last == "> /chat ben")
+        let other = PeerID(hex: "3c2b3c4d5e6f7081")!
+        chat.handle(
+            .event(
+                .contacts([
+                    ChatHarness.contact(ChatHarness.anna, "anna"), ChatHarness.contact(ChatHarness.ben, "ben"),
+                    ChatHarness.contact(other, "Ben", trustStatus: .new),
+                ])))
+        chat.press(.control("u"), .text("/chat b"), .tab, .text("2"), .tab)
+        #expect(chat.lines.last == "> /chat ben#2b2b")
+        let reactions = chat.press(.control("u"), .text("/ping Ben#3c2b"), .enter)
+        #expect(reactions.contains { if case .request(.ping(other), _) = $0 { true } else { false } })
     }
 
     @Test("where several candidates go on differently, Tab lists them, once and in few rows")
@@ -865,6 +876,19 @@ private final class ChatHarness {
         chat.handle(.replied(.lookup("ben"), .failure(ControlFailure(.gone, "the node has stopped"))))
         chat.handle(.nodeEnded)
         #expect(chat.text.contains("not sent: hello"))
+    }
+
+    @Test func `files that the node was sending are interrupted when it ends`() {
+        let chat = ChatHarness()
+        chat.handle(
+            .event(
+                .transfer(
+                    TransferStatus(
+                        id: .transfer(TransferID(rawValue: 1)), isIncoming: false, peer: ChatHarness.anna, name: "a.bin",
+                        done: 38_000, total: 110_000))))
+        #expect(chat.text.contains("sending a.bin"), "\(chat.text)")
+        chat.handle(.nodeEnded)
+        #expect(chat.text.contains("a.bin: interrupted") && !chat.text.contains("sending a.bin"), "\(chat.text)")
     }
 
     @Test("lines held for a peer are sent when it is found while another conversation is visible")

@@ -482,7 +482,7 @@ extension ChatScreen {
             $0.trustStatus.isBlocked == (command == .unblock) && TerminalText.escaped($0.name.claimed) == $0.name.claimed
         }.sorted { $0.name.claimed < $1.name.claimed }
         switch command.argument {
-        case .peer: complete(begun, with: peers.map(\.name.claimed), after: prefix, at: now)
+        case .peer: complete(begun, with: peers.map { selector(of: $0) }, after: prefix, at: now)
         case .peerAndText: completeWord(begun, for: peers, after: prefix, at: now)
         case .offer:
             complete(
@@ -496,14 +496,21 @@ extension ChatScreen {
     /// Completes a peer as one word: its id where its name has several words.
     private mutating func completeWord(_ begun: String, for peers: [Contact], after prefix: String, at now: WallTime) {
         guard !begun.contains(" ") else { return }
-        let fitting = peers.filter { $0.name.claimed.lowercased().hasPrefix(begun.lowercased()) }
+        let fitting = peers.filter { selector(of: $0).lowercased().hasPrefix(begun.lowercased()) }
         if fitting.count == 1 {
-            let name = fitting[0].name.claimed
+            let name = selector(of: fitting[0])
             let word = name.contains(where: \.isWhitespace) ? fitting[0].id.hex : name
             return views.visible.editor.replace(with: "\(prefix)\(word) ")
         }
-        let words = fitting.map { String($0.name.claimed.prefix { !$0.isWhitespace }) }
-        complete(begun, with: words, listed: fitting.map(\.name.claimed), after: prefix, at: now)
+        let names = fitting.map { selector(of: $0) }
+        complete(begun, with: names.map { String($0.prefix { !$0.isWhitespace }) }, listed: names, after: prefix, at: now)
+    }
+
+    /// The text that selects a peer in a command: its name, with the tag of its key where another contact has the name.
+    private func selector(of contact: Contact) -> String {
+        let isShared = contacts.values.contains { $0.id != contact.id && SharedName.areEqual($0.name, contact.name) }
+        guard isShared else { return contact.name.claimed }
+        return "\(contact.name.claimed)#\(contact.id.hex.prefix(TaggedName.minimumDigitCount))"
     }
 
     /// The beginnings of lines behind which Tab completes the name of a file.

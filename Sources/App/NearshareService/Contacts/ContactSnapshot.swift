@@ -98,6 +98,10 @@ package struct ContactSnapshot: Sendable {
     package func contact(named text: String, with conversations: [PeerID]) throws(ControlFailure) -> Contact? {
         let all = contacts(presence.ids.union(friendIDs).union(conversations).union(addressBookIDs))
         if let id = PeerID(hex: text), let contact = all.first(where: { $0.id == id }) { return contact }
+        if let tag = TaggedName(text) {
+            let shown = all.filter { $0.software != .blueChat && !$0.trustStatus.isBlocked }
+            if shown.contains(where: { tag.matches($0.name, $0.id) }) { return try match(text, among: shown) }
+        }
         // A newcomer that takes the name of a trusted peer, or its beginning, is not meant (K2).
         let trusted = trust.trustedPeers(named: text).filter { key in all.contains { $0.id == key.id } }
         if trusted.count == 1, let id = trusted.first?.id { return contact(id) }
@@ -127,9 +131,9 @@ package struct ContactSnapshot: Sendable {
     }
 
     /// Refuses a contact that uses the name of another known peer, and a new one with the beginning of such a name (K2).
-    /// - Parameter text: by which the contact was found. An id means one peer.
+    /// - Parameter text: by which the contact was found. An id means one peer, and so does a name with the tag of its key.
     func requireUnambiguous(_ contact: Contact, selectedBy text: String) throws(ControlFailure) {
-        guard PeerID(hex: text) != contact.id else { return }
+        guard PeerID(hex: text) != contact.id, TaggedName(text)?.matches(contact.name, contact.id) != true else { return }
         if let owner = nameOwner(of: contact) { throw .nameClash(contact, ownedBy: owner) }
         if contact.trustStatus == .new { try trust.requireUnambiguous(contact.name, contact.id, selectedBy: text) }
     }

@@ -6,7 +6,7 @@ package protocol NamedPeer {
     var name: DisplayName { get }
 }
 
-/// The peers that a text selects: by id, by the whole name, or by the beginning of a name. Case is ignored.
+/// The peers that a text selects: by id, by the whole name, also with a tag, or by the beginning of a name. Case is ignored.
 package enum NameMatch<Candidate: NamedPeer> {
     case none
     case one(Candidate)
@@ -24,7 +24,11 @@ package enum NameMatch<Candidate: NamedPeer> {
             self = .one(candidate)
             return
         }
-        var found = candidates.filter { $0.name.claimed.lowercased() == wanted }
+        let tagged = TaggedName(text)
+        // A name that imitates the tag of another peer makes the text ambiguous (K2).
+        var found = candidates.filter { peer in
+            peer.name.claimed.lowercased() == wanted || tagged?.matches(peer.name, peer.id) == true
+        }
         if found.isEmpty { found = candidates.filter { $0.name.claimed.lowercased().hasPrefix(wanted) } }
         switch found.count {
         case 0: self = .none

@@ -36,7 +36,7 @@ package enum SharedName {
     }
 
     /// Whether two names select the same peers on a command line.
-    static func areEqual(_ name: DisplayName, _ other: DisplayName) -> Bool {
+    package static func areEqual(_ name: DisplayName, _ other: DisplayName) -> Bool {
         name.claimed.lowercased() == other.claimed.lowercased()
     }
 }

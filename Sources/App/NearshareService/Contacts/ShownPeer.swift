@@ -67,6 +67,11 @@ extension TrustStore {
         return name.shown(of: id, columns: 24, isTagged: isTagged)
     }
 
+    /// Peers nearby under the names by which the user knows them, for lists; blocked ones are left out.
+    func listed(_ peers: [NearbyPeer]) -> [NearbyPeer] {
+        peers.filter { !trustStatus(claiming: $0.id, named: $0.name).isBlocked }.map(named)
+    }
+
     /// The peer under the name by which the user knows it, for lists.
     func named(_ peer: NearbyPeer) -> NearbyPeer {
         var peer = peer

@@ -259,7 +259,7 @@ package final class NodeService: NodeClient {
             }
             guard nearby.isEmpty else {
                 let trust = try contacts.snapshot().trust
-                throw NodeError.notFound(text, nearby: nearby.map(trust.named))
+                throw NodeError.notFound(text, nearby: trust.listed(nearby))
             }
             throw ControlFailure(
                 .peerNotFound,

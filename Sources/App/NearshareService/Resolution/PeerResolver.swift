@@ -56,7 +56,7 @@ package struct PeerResolver: Sendable {
     private func notFound(_ text: String, _ nearby: [NearbyPeer], on node: Node) -> any Error {
         if nearby.isEmpty, node.hasNoNetwork { return CommandFailure(.peerNotFound, NetworkNotice.notFound(text)) }
         let trust = (try? machine.trust.read()) ?? TrustStore()
-        return NodeError.notFound(text, nearby: nearby.map(trust.named))
+        return NodeError.notFound(text, nearby: trust.listed(nearby))
     }
 
     private func resolvePeer(_ text: String, on node: Node) async throws -> Destination {
@@ -78,9 +78,11 @@ package struct PeerResolver: Sendable {
         guard let fingerprint = Fingerprint(hex: text) ?? known else {
             let found = try requireTrusted(try await find(text, on: node), among: trusted, selectedBy: text)
             guard case .direct(var peer) = found else { return found }
-            peer.isIDGiven = id != nil
+            peer.isIDGiven = id != nil || isTagged(peer, text)
             // The beginning of a known peer's name does not select a new one (K2).
-            if let name = peer.name, let found = peer.id, found != id, trust.trustStatus(claiming: found, named: name) == .new {
+            if !peer.isIDGiven, let name = peer.name, let found = peer.id,
+                trust.trustStatus(claiming: found, named: name) == .new
+            {
                 try trust.requireUnambiguous(name, found, selectedBy: text)
             }
             return .direct(peer)
@@ -97,6 +99,12 @@ package struct PeerResolver: Sendable {
             }
             throw CommandFailure(.notTrusted, "nothing was sent: \(mismatch)")
         }
+    }
+
+    /// Whether a text is a peer's name with the tag of its key.
+    private func isTagged(_ peer: PeerDestination, _ text: String) -> Bool {
+        guard let name = peer.name, let id = peer.id else { return false }
+        return TaggedName(text)?.matches(name, id) == true
     }
 
     /// The sentence about a peer nearby that has the name of a known one, which is not nearby (K2).

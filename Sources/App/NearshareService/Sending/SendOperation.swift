@@ -10,9 +10,10 @@ package final class SendOperation: Sendable {
         /// Everyone in the mesh.
         case everyone
 
-        /// Whether the user has given an id or a fingerprint, and no name.
-        var isKey: Bool {
-            if case .text(let text) = self { PeerID(hex: text) != nil || Fingerprint(hex: text) != nil } else { false }
+        /// Whether the user has given an id or a fingerprint, or the peer's name with the tag of its key.
+        func isKey(of id: PeerID, _ name: DisplayName) -> Bool {
+            guard case .text(let text) = self else { return false }
+            return PeerID(hex: text) != nil || Fingerprint(hex: text) != nil || TaggedName(text)?.matches(name, id) == true
         }
     }
 
@@ -105,10 +106,10 @@ package final class SendOperation: Sendable {
                         try await sendToDevice(source, to: destination, on: node)
                     case .direct(let destination): try await sendDirectly(source, to: destination, on: node)
                     case .mesh(let mesh, let peer):
-                        try await sendThroughMesh(source, to: peer, isIDGiven: target.isKey, mesh)
+                        try await sendThroughMesh(source, to: peer, isIDGiven: target.isKey(of: peer.id, peer.name), mesh)
                     case .everyone(let mesh): try await sendToEveryone(source, mesh)
                     case .node(let contact):
-                        if !target.isKey { try contact.refuseNameClash() }
+                        if !target.isKey(of: contact.id, contact.name) { try contact.refuseNameClash() }
                         try await sendThroughNode(to: contact, &progress)
                     }
                     return nil

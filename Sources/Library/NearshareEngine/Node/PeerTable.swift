@@ -161,7 +161,7 @@ package struct PeerTable: Sendable {
         case none
     }
 
-    /// Finds a peer by its identifier, its whole name, or a unique beginning of its name, ignoring case.
+    /// Finds a peer by its identifier, its whole name, also with a tag, or a unique beginning of its name, ignoring case.
     package func find(_ text: String) -> Match { Self.find(text, among: peers) }
 
     /// - Parameter ids: of peers that the user knows by this name, whatever they call themselves now.
@@ -173,7 +173,10 @@ package struct PeerTable: Sendable {
         let sorted = Self.sorted(peers)
         if let id = PeerID(hex: text), let peer = peers[id] { return .one(peer, isExact: true) }
         let wanted = text.lowercased()
-        let exact = sorted.filter { $0.name.claimed.lowercased() == wanted || ids.contains($0.id) }
+        let tagged = TaggedName(text)
+        let exact = sorted.filter { peer in
+            peer.name.claimed.lowercased() == wanted || ids.contains(peer.id) || tagged?.matches(peer.name, peer.id) == true
+        }
         if exact.count == 1 { return .one(exact[0], isExact: true) }
         if exact.count > 1 { return .several(exact) }
         let prefixed = sorted.filter { $0.name.claimed.lowercased().hasPrefix(wanted) }
