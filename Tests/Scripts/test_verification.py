@@ -101,6 +101,31 @@ class VerificationStory(Story):
         phone.verify(identifier)
         self.assertEqual(identifier, phone.wait_for("verified")["peer"])
 
+    def test_K2_a_verified_phone_that_takes_the_name_of_a_friend_stays_verified_under_its_own(self):
+        anna = self.anna.receive("--interface", "lo", accept="ask")
+        phone = self.join(anna, "phone")
+        there = phone.wait_for_peer("anna", 10)
+        self.assertCode(0, self.anna.run("peers", "verify", self.link_of(phone)))
+        sam = BitchatPeer("Sam", seed=self.seed + 1)
+        self.addCleanup(sam.close)
+        sam.connect("127.0.0.1", anna.ready["port"], preamble=FRAMES)
+        sam.wait_for_peer("anna", 10)
+        self.assertCode(0, self.anna.run("peers", "verify", self.link_of(sam)))
+        # One without a key that is known, too.
+        other = BitchatPeer("sam", seed=self.seed + 2)
+        self.addCleanup(other.close)
+        other.connect("127.0.0.1", anna.ready["port"], preamble=FRAMES)
+        other.wait_for_peer("anna", 10)
+        phone.nickname = "Sam"
+        phone.announce()
+        phone.send_private_file(there, "a.jpg", "image/jpeg", b"content")
+        offered = anna.wait_for("invitation")
+        self.assertEqual(("verified", phone.id), (offered["trust"], offered["peer"]))
+        for text, peer in (("Sam", sam), ("phone", phone), (f"sam#{other.id[:4]}", other)):
+            sent = self.anna.run("send", "--text", text, "--to", text, "--via", "mesh", "--interface", "lo")
+            self.assertCode(0, sent)
+            self.assertEqual(text, peer.wait_for_message(10)["text"])
+
     def test_K16_links_that_prove_nothing(self):
         anna = self.anna.receive("--interface", "lo")
         phone = self.join(anna, "phone")

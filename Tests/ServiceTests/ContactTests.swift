@@ -419,6 +419,40 @@ struct ContactSnapshotTests {
         #expect(shown.sorted() == ["Anna#\(ben.peerID.hex.prefix(4))", "anna#\(anna.peerID.hex.prefix(4))", "cleo"])
     }
 
+    @Test("K2: a name with the tag of a key selects one peer, also under the name of a known one")
+    func tagged() throws {
+        let snapshot = try snapshot(nearby: [(ben, "Anna"), (cleo, "cleo")]) { trust, _ in
+            try introduce(anna, "anna", to: &trust)
+            trust.setFriend(anna.fingerprint, true)
+        }
+        let tag = ben.peerID.hex.prefix(4)
+        for text in ["Anna#\(tag)", "anna#\(tag.uppercased())", "Anna#\(ben.peerID.hex)"] {
+            #expect(try snapshot.contact(named: text, with: [])?.id == ben.peerID)
+            try snapshot.requireUnambiguous(snapshot.contact(ben.peerID), selectedBy: text)
+        }
+        for text in ["Anna#\(tag.prefix(3))", "Ann#\(tag)", "#\(tag)", "Anna#\(cleo.peerID.hex.prefix(4))"] {
+            #expect(try snapshot.contact(named: text, with: []) == nil)
+        }
+        // A name that imitates the tag.
+        let imitated = try self.snapshot(nearby: [(ben, "Anna"), (cleo, "Anna#\(tag)")]) { _, _ in }
+        let failure = #expect(throws: ControlFailure.self) { try imitated.contact(named: "Anna#\(tag)", with: []) }
+        #expect(failure?.kind == .ambiguous)
+    }
+
+    @Test func `K2: a verified peer that takes the name of a friend stays verified under its own`() throws {
+        let snapshot = try snapshot(nearby: [(ben, "anna")]) { trust, _ in
+            try introduce(anna, "anna", to: &trust)
+            trust.setFriend(anna.fingerprint, true)
+            try introduce(ben, "ben", to: &trust)
+            trust.rename(ben.fingerprint, to: nil)
+            trust.setDeviceVerified(ben.fingerprint, true)
+        }
+        let contact = snapshot.contact(ben.peerID)
+        #expect(contact.name.claimed == "ben" && contact.trustStatus.isVerified)
+        #expect(try snapshot.contact(named: "anna", with: [])?.id == anna.peerID)
+        #expect(try snapshot.contact(named: "ben", with: [])?.id == ben.peerID)
+    }
+
     @Test("a name clash is kept in the contact (K2)")
     func clash() throws {
         let contact = Contact(

@@ -158,6 +158,7 @@ public final class LocalMachine: Sendable {
         // A damaged store is a refusal here, rather than a surprise at the first offer.
         _ = try trust.read()
         let reported = Mutex<MonotonicInstant?>(nil)
+        let showsClaims = isApplication
         let own: LocalIdentity = if let identity { identity } else { try state.identity() }
         var settings = NodeSettings(
             identity: own, name: try self.name(name), transport: TCPTransport(),
@@ -165,7 +166,7 @@ public final class LocalMachine: Sendable {
             clock: { SystemClock.monotonic() }, wallClock: { SystemClock.wall() }, random: { Self.randomBytes($0) },
             trustStatus: { peer, name in
                 do {
-                    return try trust.read().trustStatus(of: peer, claiming: name)
+                    return Self.trustStatus(of: peer, claiming: name, try trust.read(), showsClaims: showsClaims)
                 } catch {
                     let now = SystemClock.monotonic()
                     let isDue = reported.withLock { last in
@@ -175,7 +176,9 @@ public final class LocalMachine: Sendable {
                     }
                     if isDue { log.error("\(error)") }
                     // A blocked peer must not become new: what was read last counts, and no peer is served without it.
-                    return trust.latestValue?.trustStatus(of: peer, claiming: name) ?? .known(.blocked, isFriend: false)
+                    return trust.latestValue.map {
+                        Self.trustStatus(of: peer, claiming: name, $0, showsClaims: showsClaims)
+                    } ?? .known(.blocked, isFriend: false)
                 }
             },
             log: log)
@@ -216,6 +219,19 @@ public final class LocalMachine: Sendable {
         settings.networkMonitor = { Self.openNetworkMonitor() }
         if let lifetime = configuration.sessionLifetime { settings.meshSessionLifetime = lifetime }
         return settings
+    }
+
+    /// The trust in a peer. An application shows the name that a peer claims, so a friend or verified peer under the name of
+    /// another one stands out there (K2).
+    private static func trustStatus(
+        of peer: AuthenticatedPeer, claiming name: DisplayName?, _ trust: TrustStore, showsClaims: Bool
+    ) -> TrustStatus {
+        let status = trust.trustStatus(of: peer, claiming: name)
+        guard showsClaims, status.isKnown, let name, trust.name(of: peer.fingerprint, claiming: name) != name,
+            let owner = trust.otherOwner(of: name, claimedBy: peer.fingerprint), let entry = trust[owner],
+            entry.isTrusted || entry.givenName != nil
+        else { return status }
+        return .nameClash(knownAs: owner)
     }
 
     /// Opens a monitor of this machine's addresses.

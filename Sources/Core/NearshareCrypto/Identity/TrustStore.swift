@@ -82,6 +82,8 @@ package struct TrustStore: Sendable, Hashable {
         if let fingerprint, entry == nil, let known = keysByID[fingerprint.peerID]?.min(by: { $0.hex < $1.hex }) {
             return entries[known]?.trust == .blocked ? .known(.blocked, isFriend: false) : .nameClash(knownAs: known)
         }
+        // A friend or verified peer is shown under its own name, whichever one it claims.
+        if let entry, entry.isTrusted, !entry.isNameContested { return .known(entry.trust, isFriend: entry.isFriend) }
         // A peer with a given name is known by that, and may claim the same name as another one.
         if let name, let owner = owner(of: name, claimedBy: fingerprint), owner.isNameGiven || entry?.givenName == nil {
             return .nameClash(knownAs: owner.fingerprint)
