@@ -101,6 +101,17 @@ class VerificationStory(Story):
         phone.verify(identifier)
         self.assertEqual(identifier, phone.wait_for("verified")["peer"])
 
+    def test_a_phone_is_verified_by_its_link_and_not_by_its_name(self):
+        anna = self.anna.receive("--interface", "lo")
+        phone = self.join(anna, "phone")
+        phone.wait_for_peer("anna", 10)
+        environment = self.anna.environment() | {"LANG": "C.UTF-8", "TERM": "xterm-256color"}
+        terminal = PseudoTerminal(self.anna.command("peers", "verify", "phone"), environment, columns=200, rows=60)
+        self.addCleanup(terminal.close)
+        while terminal.read(10):
+            pass
+        self.assertIn("nearshare peers verify LINK", terminal.buffer.decode())
+
     def test_K2_a_verified_phone_that_takes_the_name_of_a_friend_stays_verified_under_its_own(self):
         anna = self.anna.receive("--interface", "lo", accept="ask")
         phone = self.join(anna, "phone")

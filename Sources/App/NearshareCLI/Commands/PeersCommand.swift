@@ -82,6 +82,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
                 return try await verifyDevice(fingerprint, named: entry.name, certificate, on: machine, terminal)
             }
             if let device = machine.localSendDevice(named: peer) { throw device.verificationRefusal }
+            try await refusePhone(on: machine)
             if LinkAddress(parsing: peer) == nil { Console.notice("looking for \(TerminalText.escaped(peer))…") }
             let connector = PeerConnector(
                 machine: machine, interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger),
@@ -112,6 +113,18 @@ extension PeersVerifyCommand {
                     + "fingerprint in the settings of LocalSend. Ask, do not guess.\nare they the same? [y]es, [n]o: ",
                 on: terminal)
         }
+    }
+
+    /// Refuses a phone in the mesh of the running node: its app shows no short code.
+    private func refusePhone(on machine: LocalMachine) async throws {
+        let contacts = (try? await withRunningNode(of: machine) { try await $0.contacts() }) ?? []
+        guard case .one(let contact) = NameMatch(of: peer, among: contacts.filter(\.isNear)), contact.software == .phone else {
+            return
+        }
+        throw CommandFailure(
+            .usage,
+            "\(contact.name.shown) is a phone that runs bitchat: use the link of its verification code, with `nearshare peers "
+                + "verify LINK`, or with /verify LINK in the chat")
     }
 
     private func verifyLink(on machine: LocalMachine) async throws {
