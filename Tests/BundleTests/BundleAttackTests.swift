@@ -1,6 +1,7 @@
 import NearshareBase
 import NearshareCrypto
 import NearshareTesting
+import Synchronization
 import Testing
 
 @testable import NearshareBundles
@@ -40,6 +41,25 @@ struct CarryAttackTests {
         network.inject(.copy(genuine), from: 0, to: 1)
         network.run(.seconds(1))
         #expect(network.texts(1) == ["as I wrote it"])
+    }
+
+    @Test("a message of a blocked peer is not delivered, and its repetition is once the peer is unblocked")
+    func blocked() {
+        let isBlocked = Mutex(true)
+        var settings = BundleRouterSettings()
+        settings.isBlocked = { _ in isBlocked.withLock { $0 } }
+        var network = BundleNetwork(2, settings: settings)
+        network.connect(0, 1)
+        network.run(.seconds(130))
+        var copy = network.outgoing("please", from: 0, to: 1).copy
+        copy.hopCount = 1
+        network.inject(.copy(copy), from: 0, to: 1)
+        network.run(.seconds(5))
+        #expect(network.texts(1).isEmpty)
+        isBlocked.withLock { $0 = false }
+        for _ in 0..<2 { network.inject(.copy(copy), from: 0, to: 1) }
+        network.run(.seconds(5))
+        #expect(network.texts(1) == ["please"])
     }
 
     @Test("B7: a bundle signed with another key than the one it names is not accepted")

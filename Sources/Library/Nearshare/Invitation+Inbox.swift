@@ -11,7 +11,9 @@ extension Invitation {
         let isAnswered = StorageError(.failed, "the offer was answered already")
         // A sink reserves space in the inbox.
         if wasAnswered { throw isAnswered }
-        if let end = currentEnd { throw StorageError(.failed, "the offer \(end == .expired ? "has expired" : "was withdrawn")") }
+        if let end = currentEnd {
+            throw StorageError(.failed, end == .expired ? "the offer has expired" : "the offer was withdrawn")
+        }
         let sink = try inbox.makeSink(
             for: offer, from: peer.fingerprint, resumeKey: resumeKey, clock: { SystemClock.monotonic() })
         guard let transfer = acceptIfOpen(into: sink) else { throw isAnswered }
