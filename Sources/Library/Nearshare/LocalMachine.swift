@@ -269,10 +269,14 @@ public final class LocalMachine: Sendable {
     }
 
     /// The path of the socket at which the user's node listens for other commands.
-    /// - Throws: `StorageError` when its directory can't be made.
-    package func controlSocketPath() throws(StorageError) -> String {
+    package var controlSocketPath: String { "\(directories.runtime)/node.sock" }
+
+    /// Makes the directory of the socket.
+    /// - Returns: ``controlSocketPath``.
+    /// - Throws: `StorageError` when it can't be made.
+    package func makeControlSocketDirectory() throws(StorageError) -> String {
         try StateDirectory.makeDirectories(directories.runtime)
-        return "\(directories.runtime)/node.sock"
+        return controlSocketPath
     }
 
     /// Opens an inbox: the directory where accepted files and folders are stored.

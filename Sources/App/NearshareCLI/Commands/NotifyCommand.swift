@@ -30,7 +30,7 @@ struct NotifyCommand: AsyncParsableCommand {
             }
             defer { withExtendedLifetime(lock) {} }
             // The directory that is watched until a node starts.
-            _ = try machine.controlSocketPath()
+            _ = try machine.makeControlSocketDirectory()
             Console.notice("showing offers, arrivals and messages as notifications; Ctrl-C ends this")
             let operation = NotificationOperation(machine: machine, log: global.logger)
             try await SignalHandling.run(onSignal: { operation.stop() }) { try await operation.run() }

@@ -32,7 +32,7 @@ struct ConfinedMachine {
         // A failure is reported when the inbox is used.
         if createsInbox { try? inbox.prepare() }
         // Creates the runtime directory while that is still allowed.
-        _ = try machine.controlSocketPath()
+        _ = try machine.makeControlSocketDirectory()
         if recordsVoice { try StateDirectory.makeDirectories(machine.directories.data) }
         if !options.noSandbox, let problem = Confinement.restrictSystemCalls() {
             log.warning("system calls of this process are not restricted: \(problem)")

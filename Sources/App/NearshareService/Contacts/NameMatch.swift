@@ -38,7 +38,8 @@ package enum NameMatch<Candidate: NamedPeer> {
     }
 
     /// The known peers whose ids begin with a text of at least as many digits as a tag has, also behind the name and a number sign,
-    /// as in `anna#1a2b`; none where the text is a known peer's name, or the beginning of one. Newcomers are never selected so: a
+    /// as in `anna#1a2b`; none where the text is a known peer's name. Where there are any, also those whose names begin with the
+    /// text: a peer that takes the digits of another one's id as its name makes them ambiguous. Newcomers are never selected so: a
     /// key whose id begins with four given digits is found by trying 2^16 of them (K2).
     package static func withIDPrefix(_ text: String, amongKnown known: [Candidate]) -> [Candidate] {
         let wanted = text.lowercased()
@@ -48,12 +49,14 @@ package enum NameMatch<Candidate: NamedPeer> {
             digits.utf8.allSatisfy({
                 UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || UInt8(ascii: "a")...UInt8(ascii: "f") ~= $0
             }),
-            !known.contains(where: { $0.name.claimed.lowercased().hasPrefix(wanted) })
+            !known.contains(where: { $0.name.claimed.lowercased() == wanted })
         else { return [] }
         let name = parts.count > 1 ? parts.dropLast().joined(separator: "#") : nil
-        return known.filter { peer in
+        func hasID(_ peer: Candidate) -> Bool {
             peer.id.hex.hasPrefix(digits) && (name.map { $0 == peer.name.claimed.lowercased() } ?? true)
         }
+        guard known.contains(where: hasID) else { return [] }
+        return known.filter { hasID($0) || $0.name.claimed.lowercased().hasPrefix(wanted) }
     }
 
     private static var minimumIDPrefixCount: Int { 4 }

@@ -7,7 +7,7 @@ package enum ContactQuery {
     /// - Returns: no contacts when no node runs, or when it does not reply in time.
     package static func contacts(of machine: LocalMachine, timeout: Duration) -> [Contact] {
         let deadline = SystemClock.monotonic() + timeout
-        guard let path = try? machine.controlSocketPath(), let descriptor = UnixSocket.connect(to: path) else { return [] }
+        guard let descriptor = UnixSocket.connect(to: machine.controlSocketPath) else { return [] }
         defer { close(descriptor) }
         guard let request = ControlLine.request(1, .contacts).encoded,
             (try? DescriptorIO.sendAll(request + [UInt8(ascii: "\n")], to: descriptor)) != nil

@@ -22,6 +22,9 @@ package struct NetworkNotice: Sendable {
         "\(TerminalText.escaped(name)) was not found: this machine has no network; \(advice)"
     }
 
+    /// The kernel counts an interface as running up to a second after its carrier is there.
+    private static let settlingTime = Duration.milliseconds(1_500)
+
     private let monitor: any NetworkMonitor
     private let interface: String?
     private let known: State
@@ -60,6 +63,7 @@ package struct NetworkNotice: Sendable {
     /// Reports the absence of a network, and each change after it, until the task is cancelled.
     package func run() async {
         await withTaskCancellationHandler {
+            guard (try? await Task.sleep(for: Self.settlingTime)) != nil else { return }
             // Without a thread only the lines are missing.
             let thread = try? BlockingThread.start { follow() }
             await thread?.join()

@@ -61,7 +61,7 @@ private func withOneNodeClient(
 package func withRunningNode<Result: Sendable>(
     of machine: LocalMachine, _ body: (ControlClient) async throws -> Result
 ) async throws -> Result? {
-    guard let client = try ControlClient(path: try machine.controlSocketPath()) else { return nil }
+    guard let client = try ControlClient(path: machine.controlSocketPath) else { return nil }
     return try await withThrowingTaskGroup(of: Void.self) { group in
         group.addTask { await client.run() }
         defer { group.cancelAll() }

@@ -21,7 +21,7 @@ package final class PrimaryRole: Sendable {
         self.machine = machine
         self.lock = Mutex(lock)
         stores = try NodeStores(directory: machine.state.path)
-        server = try ControlServer(path: try machine.controlSocketPath())
+        server = try ControlServer(path: try machine.makeControlSocketDirectory())
     }
 
     deinit { release() }
@@ -44,7 +44,7 @@ package final class PrimaryRole: Sendable {
     /// - Parameter takesOver: whether a `receive`, or a command, that has the role is asked to hand it over.
     /// - Throws: ``NodeRunsAlready`` once another node answers.
     static func claim(on machine: LocalMachine, takesOver: Bool) async throws -> PrimaryRole {
-        let socketPath = try machine.controlSocketPath()
+        let socketPath = try machine.makeControlSocketDirectory()
         // Created before the first attempt, so that no change is lost between the two.
         let watch = DirectoryWatch(machine.directories.runtime)
         let begin = SystemClock.monotonic()
@@ -73,7 +73,7 @@ package final class PrimaryRole: Sendable {
 
     /// Waits until the node to which a process has handed its role over answers, or until it has had enough time for that.
     static func awaitSuccessor(on machine: LocalMachine) async throws {
-        let socketPath = try machine.controlSocketPath()
+        let socketPath = try machine.makeControlSocketDirectory()
         let watch = DirectoryWatch(machine.directories.runtime)
         let end = SystemClock.monotonic() + handOverTimeout
         while !ControlClient.isAnswered(at: socketPath) {

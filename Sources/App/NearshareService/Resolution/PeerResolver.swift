@@ -59,7 +59,9 @@ package struct PeerResolver: Sendable {
         return NodeError.notFound(text, nearby: trust.listed(nearby))
     }
 
-    private func resolvePeer(_ text: String, on node: Node) async throws -> Destination {
+    /// Does the same as ``resolve(_:on:)``, but names no lack of a network as the cause.
+    /// - Throws: ``NodeError/notFound(_:nearby:)`` for a peer that was not found, with or without a network.
+    func resolvePeer(_ text: String, on node: Node) async throws -> Destination {
         if let address = LinkAddress(parsing: text) {
             var destination = PeerDestination(addresses: [address])
             destination.isLocalSend = address.port == Node.localSendPort

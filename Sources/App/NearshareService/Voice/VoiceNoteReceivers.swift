@@ -21,9 +21,10 @@ package struct VoiceNoteReceivers: Sendable {
             for peer in peers {
                 group.addTask {
                     do {
-                        return VoiceNoteReceivers(to: try await resolver.resolve(peer, on: node))
-                    } catch NodeError.notFound(let text, let nearby) {
-                        guard !requiresAll else { throw NodeError.notFound(text, nearby: nearby) }
+                        let destination =
+                            try await requiresAll ? resolver.resolve(peer, on: node) : resolver.resolvePeer(peer, on: node)
+                        return VoiceNoteReceivers(to: destination)
+                    } catch NodeError.notFound where !requiresAll {
                         return VoiceNoteReceivers(toAbsent: peer, transport: resolver.transport)
                     }
                 }

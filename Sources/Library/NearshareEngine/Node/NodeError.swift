@@ -93,7 +93,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
 
     init(_ closure: DirectClosure) {
         switch closure {
-        case .lost: self = .connectionLost("the connection was lost; try again to resume")
+        case .lost: self = .connectionLost("the connection was lost; try again")
         case .closed(by: _, .verificationFailed): self = .identityMismatch("the short codes could not be agreed on")
         case .closed(by: .remote, .blocked): self = .refused("the other side has blocked this machine")
         case .closed(by: .remote, .violation):
@@ -103,7 +103,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
                 "the peer's user cannot be asked; receive in a terminal of that machine"
             )
         case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the other side has too many connections; try later")
-        case .closed: self = .connectionLost("the other side is shutting down; try again to resume")
+        case .closed: self = .connectionLost("the other side is shutting down; try again")
         case .violation(let what):
             self = .incompatible(
                 "the other side violated the protocol: \(what); update the older of the two, or suspect an attack")
