@@ -61,7 +61,7 @@ struct NameMatchTests {
         #expect(try find(text) == nil)
     }
 
-    @Test("K2: the beginning of an id means known peers alone; a name makes it ambiguous, or is meant where it is the whole text")
+    @Test("K2: the beginning of an id means known peers alone; names that begin so make it ambiguous")
     func idPrefix() throws {
         func found(_ text: String, named name: String = "anna") throws -> [Fingerprint] {
             let known = [(0x4f, name), (0xb2, "ben")].map { byte, name in

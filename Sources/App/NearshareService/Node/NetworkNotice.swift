@@ -63,7 +63,11 @@ package struct NetworkNotice: Sendable {
     /// Reports the absence of a network, and each change after it, until the task is cancelled.
     package func run() async {
         await withTaskCancellationHandler {
-            guard (try? await Task.sleep(for: Self.settlingTime)) != nil else { return }
+            guard (try? await Task.sleep(for: Self.settlingTime)) != nil else {
+                // The command ends earlier.
+                if known == .available, state == .absent { report(.absent) }
+                return
+            }
             // Without a thread only the lines are missing.
             let thread = try? BlockingThread.start { follow() }
             await thread?.join()
@@ -72,10 +76,12 @@ package struct NetworkNotice: Sendable {
         }
     }
 
+    private var state: State { monitor.addresses(of: interface).isEmpty ? .absent : .available }
+
     private func follow() {
         var last = known
         repeat {
-            let state: State = monitor.addresses(of: interface).isEmpty ? .absent : .available
+            let state = self.state
             if state != last { report(state) }
             last = state
         } while monitor.waitForChange()
