@@ -64,7 +64,9 @@ class ReasonStory(RadioStory):
         tell_air("unplugged", "0 1 2")
         while list(pathlib.Path("/sys/class/bluetooth").iterdir()):
             time.sleep(0.1)
-        self.assertReason("this machine has no Bluetooth adapter", "plug one in")
+        self.assertReason(
+            "this machine has no Bluetooth adapter", "plug one in; `dmesg` tells whether a driver or its firmware is missing"
+        )
 
     def test_no_daemon(self):
         self.addCleanup(wait_for_adapters)
