@@ -114,6 +114,18 @@ class CompletionStory(Story):
             while shell.read(5):
                 pass
 
+    def assertCompleted(self, terminal, shell, typed, words):
+        """Presses Tab behind a command, and has the shell print the words that it then consists of."""
+        with self.subTest(shell=shell, typed=typed):
+            terminal.buffer = b""
+            terminal.press(f"nearshare {typed}\t\x01printf '%s|' \n")
+            self.read_until(terminal, re.escape(f"nearshare|{words}|").encode())
+
+    def end_shell(self, terminal):
+        terminal.press("\x15exit\n")
+        while terminal.read(5):
+            pass
+
     def start_shell(self, shell):
         """A shell on a terminal that completes words of `nearshare`."""
         commands = {
@@ -145,9 +157,7 @@ class CompletionStory(Story):
                     self.read_until(terminal, rb"Dad|hone")
                     terminal.press("\x01printf '%s|' \n")
                     self.read_until(terminal, re.escape(f"nearshare|send|x|--to|{name}|").encode())
-            terminal.press("\x15exit\n")
-            while terminal.read(5):
-                pass
+            self.end_shell(terminal)
 
     def test_keys_complete_a_value_behind_an_equals_sign_and_the_command_line_of_exec(self):
         """In each shell. Behind the command of `--exec`, files are offered, and no options of nearshare."""
@@ -169,13 +179,8 @@ class CompletionStory(Story):
                 ("receive --exec cat -n nes", "receive|--exec|cat|-n|nest.txt"),
                 ("receive --keep", "receive|--keep-executable"),
             ):
-                with self.subTest(shell=shell, typed=typed):
-                    terminal.buffer = b""
-                    terminal.press(f"nearshare {typed}\t\x01printf '%s|' \n")
-                    self.read_until(terminal, re.escape(f"nearshare|{words}|").encode())
-            terminal.press("\x15exit\n")
-            while terminal.read(5):
-                pass
+                self.assertCompleted(terminal, shell, typed, words)
+            self.end_shell(terminal)
 
     def test_keys_complete_the_new_name_of_a_peer_that_was_renamed(self):
         """In each shell. What is typed of the peer's own name is replaced; fish shows the new name beside it."""
@@ -192,13 +197,8 @@ class CompletionStory(Story):
                 ("send x --to mu", "send|x|--to|mum's phone"),
                 ("send x --to xy", "send|x|--to|xy"),
             ):
-                with self.subTest(shell=shell, typed=typed):
-                    terminal.buffer = b""
-                    terminal.press(f"nearshare {typed}\t\x01printf '%s|' \n")
-                    self.read_until(terminal, re.escape(f"nearshare|{words}|").encode())
-            terminal.press("\x15exit\n")
-            while terminal.read(5):
-                pass
+                self.assertCompleted(terminal, shell, typed, words)
+            self.end_shell(terminal)
 
     def test_keys_complete_ids_of_voice_notes_and_files(self):
         sound = write_wave(self.place / "sound of one second.wav", tone(1))
@@ -220,9 +220,7 @@ class CompletionStory(Story):
                     self.read_until(terminal, re.escape(word[len(typed) :]).encode())
                     terminal.press("\x01printf '%s|' \n")
                     self.read_until(terminal, re.escape(f"nearshare|voice|{command}|{word}|").encode())
-            terminal.press("\x15exit\n")
-            while terminal.read(5):
-                pass
+            self.end_shell(terminal)
 
     def say_known(self, name):
         """Makes ben know a peer by this name."""
