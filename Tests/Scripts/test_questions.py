@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import time
 import unittest
@@ -175,6 +176,27 @@ class QuestionStory(Asked):
         self.assertEqual({"count": 2, "offered": 3, "size": 4_000_000}, told["part"]["files"])
         self.assertGreater(told["resumed"]["offset"], 0)
         self.assertEqual(["1.bin", "2.bin"], sorted(self.anna.received()))
+
+    def test_A13_a_receiver_that_was_started_again_goes_on_with_the_same_part(self):
+        port = free_port()
+        command = self.anna.command("receive", "--adapter", "none", "--inbox", str(self.anna.inbox), "--port", port)
+        paths = [self.file(f"{number}.bin", 2_000_000) for number in range(3)]
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            anna = self.terminal(self.anna, *command)
+            anna.wait_for(rf"on port {port}")
+            ben = self.ben.start("send", "--json", *paths, "--to", f"127.0.0.1:{port}", "--limit", "1MB")
+            anna.wait_for(r"\[p\]art: ")
+            anna.press("p 2,3\n")
+            ben.wait_for("progress", lambda event: event["done"] > 300_000)
+            os.kill(anna.process, number)
+            anna.end()
+            anna = self.terminal(self.anna, *command)
+            ben.wait_for("finished", lambda event: event["outcome"] == "completed")
+            self.assertNotIn(b"accept?", anna.transcript)
+            self.assertEqual(["1.bin", "2.bin"], sorted(self.anna.received()))
+            os.kill(anna.process, signal.SIGTERM)
+            anna.end()
+            shutil.rmtree(self.anna.inbox)
 
     def test_the_question_says_what_an_interrupted_transfer_has_received(self):
         content = self.file("large.bin", 4_000_000)

@@ -58,15 +58,15 @@ struct AcceptedOffers: Sendable {
     }
 
     /// Records the end of a transfer. Only an interruption leaves the answer valid.
-    /// - Returns: whether the user's answer was about the whole offer.
+    /// - Returns: the user's answer; nil where the policy has accepted it.
     @discardableResult
-    mutating func end(_ identity: Identity, _ outcome: TransferOutcome, now: MonotonicInstant) -> Bool {
-        let isWhole = entries[identity].map { $0.isAnswered && $0.part == nil } ?? false
+    mutating func end(_ identity: Identity, _ outcome: TransferOutcome, now: MonotonicInstant) -> Answer? {
+        let answer: Answer? = entries[identity].flatMap { $0.isAnswered ? $0.part.map { .part($0) } ?? .all : nil }
         if outcome == .interrupted {
             entries[identity]?.expiry = now + Self.lifetime
         } else {
             entries[identity] = nil
         }
-        return isWhole
+        return answer
     }
 }

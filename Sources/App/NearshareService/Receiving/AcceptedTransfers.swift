@@ -64,13 +64,17 @@ final class AcceptedTransfers: Sendable {
     /// later attempt has its place.
     func apply(_ outcome: TransferOutcome, of transfer: Transfer, _ invitation: Invitation) {
         let identity = invitation.identity
-        let isAnswered: Bool? = state.withLock { state in
-            guard state.running[identity] === transfer else { return nil }
-            return state.offers.end(identity, outcome, now: SystemClock.monotonic())
+        let end: (isCurrent: Bool, answer: AcceptedOffers.Answer?) = state.withLock { state in
+            guard state.running[identity] === transfer else { return (false, nil) }
+            return (true, state.offers.end(identity, outcome, now: SystemClock.monotonic()))
         }
-        guard let isAnswered else { return }
-        // Every other end revokes an earlier process's answer too, whatever has accepted this attempt.
-        if isAnswered || outcome != .interrupted { storeAnswer(to: invitation, isValid: outcome == .interrupted) }
+        guard end.isCurrent else { return }
+        if outcome != .interrupted {
+            // Revokes an earlier process's answer too, whatever has accepted this attempt.
+            removeAnswer(to: invitation)
+        } else if let answer = end.answer {
+            storeAnswer(answer, to: invitation)
+        }
     }
 
     /// Removes a transfer, unless a later attempt has its place.
@@ -106,28 +110,41 @@ final class AcceptedTransfers: Sendable {
         let answer = state.withLock {
             $0.offers.answer(to: invitation.offer, listed: invitation.contents, invitation.identity, now: now)
         }
-        return answer ?? (isAnswerStored(to: invitation) ? .all : nil)
-    }
-
-    /// Whether this process or an earlier one has stored that the user accepts the offer.
-    private func isAnswerStored(to invitation: Invitation) -> Bool {
-        guard invitation.isResumable, let offers = try? answers.read() else { return false }
-        return offers.contains(digest(of: invitation), of: invitation.peer.fingerprint, at: SystemClock.wall())
-    }
-
-    /// Stores, or removes, the user's answer to an offer.
-    func storeAnswer(to invitation: Invitation, isValid: Bool) {
-        guard invitation.isResumable, isValid || isAnswerStored(to: invitation) else { return }
-        update {
-            $0.update(
-                digest(of: invitation), of: invitation.peer.fingerprint, isAccepted: isValid, at: SystemClock.wall())
+        if let answer { return answer }
+        switch storedAnswer(to: invitation) {
+        case nil: return nil
+        case .all: return .all
+        case .part(let selection):
+            return OfferPart(selection, of: invitation.offer, listed: invitation.contents).map { .part($0) }
         }
+    }
+
+    /// The user's answer to the offer that this process or an earlier one has stored.
+    private func storedAnswer(to invitation: Invitation) -> AnsweredOffers.Answer? {
+        guard invitation.isResumable, let offers = try? answers.read() else { return nil }
+        return offers.answer(to: digest(of: invitation), of: invitation.peer.fingerprint, at: SystemClock.wall())
+    }
+
+    /// Stores the user's answer to an offer.
+    func storeAnswer(_ answer: AcceptedOffers.Answer, to invitation: Invitation) {
+        guard invitation.isResumable else { return }
+        let stored: AnsweredOffers.Answer =
+            switch answer {
+            case .all: .all
+            case .part(let part): .part(part.selection)
+            }
+        update { $0.update(digest(of: invitation), of: invitation.peer.fingerprint, stored, at: SystemClock.wall()) }
+    }
+
+    private func removeAnswer(to invitation: Invitation) {
+        guard storedAnswer(to: invitation) != nil else { return }
+        update { $0.update(digest(of: invitation), of: invitation.peer.fingerprint, nil, at: SystemClock.wall()) }
     }
 
     /// Renews the time of a stored answer while its transfer runs: the process may be killed at any time.
     func renewAnswer(to invitation: Invitation) {
         // Nothing is written for a transfer that a policy has accepted.
-        guard isAnswerStored(to: invitation) else { return }
+        guard storedAnswer(to: invitation) != nil else { return }
         update { $0.renew(digest(of: invitation), of: invitation.peer.fingerprint, at: SystemClock.wall()) }
     }
 

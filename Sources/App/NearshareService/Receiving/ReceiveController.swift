@@ -194,7 +194,7 @@ package final class ReceiveController: Sendable {
         let transfer = invitation.accept(into: sink, part: part, keepsPartial: invitation.isResumable)
         transfers.start(transfer, of: invitation, part, consent)
         // Now, and not at an interruption: a process that is killed stores none.
-        if wasPrompted, part == nil { transfers.storeAnswer(to: invitation, isValid: true) }
+        if wasPrompted { transfers.storeAnswer(part.map { .part($0) } ?? .all, to: invitation) }
         defer { transfers.remove(transfer, of: identity) }
         let attempt = recorder.recordStart(of: invitation)
         var result = await follow(transfer, of: invitation, part, number: number)

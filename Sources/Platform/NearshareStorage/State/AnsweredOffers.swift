@@ -10,9 +10,11 @@ package struct AnsweredOffers: Sendable, Hashable, Codable {
         var sender: Fingerprint
         /// The time of the answer, or of its last renewal by the running transfer.
         var accepted: WallTime
+        /// The first and last entries of the ranges of the accepted part; nil for the whole offer.
+        var part: [UInt64]?
 
         private enum CodingKeys: String, CodingKey {
-            case digest, sender
+            case digest, sender, part
             case accepted = "interrupted"
         }
     }
@@ -26,9 +28,15 @@ package struct AnsweredOffers: Sendable, Hashable, Codable {
 
     private var entries: [Entry] = []
 
+    /// The user's answer to an offer.
+    package enum Answer: Sendable, Hashable {
+        case all
+        case part(EntrySelection)
+    }
+
     package init() {}
 
-    /// Identifies an offer of all of its content.
+    /// Identifies an offer, whatever part of it was accepted.
     /// - Parameters:
     ///   - listed: its first entries, which the user could see (A12).
     ///   - consequences: what the receiver does with it, for which the user has accepted it: another inbox, or one whose files it
@@ -40,8 +48,12 @@ package struct AnsweredOffers: Sendable, Hashable, Codable {
         return Hex.encode(SHA256Hasher.digest(OfferDigest.of(offer, listed: listed) + resumeKey + bytes))
     }
 
-    package func contains(_ digest: String, of sender: Fingerprint, at now: WallTime) -> Bool {
-        entries.contains { $0.digest == digest && $0.sender == sender && Self.isValid($0, at: now) }
+    /// - Returns: nil for an offer that the user has not accepted, or too long ago.
+    package func answer(to digest: String, of sender: Fingerprint, at now: WallTime) -> Answer? {
+        let found = entries.first { $0.digest == digest && $0.sender == sender && Self.isValid($0, at: now) }
+        guard let found else { return nil }
+        guard let part = found.part else { return .all }
+        return Self.selection(part).map { .part($0) }
     }
 
     /// Removes the offers of a peer.
@@ -49,11 +61,14 @@ package struct AnsweredOffers: Sendable, Hashable, Codable {
 
     /// Stores the answer to an offer, or removes it, so that the user is asked again. The time of an answer that is stored
     /// already stays.
-    package mutating func update(_ digest: String, of sender: Fingerprint, isAccepted: Bool, at now: WallTime) {
+    /// - Parameter answer: nil to remove it.
+    package mutating func update(_ digest: String, of sender: Fingerprint, _ answer: Answer?, at now: WallTime) {
         let first = entries.first { $0.digest == digest && $0.sender == sender && Self.isValid($0, at: now) }
         entries.removeAll { ($0.digest == digest && $0.sender == sender) || !Self.isValid($0, at: now) }
-        guard isAccepted else { return }
-        entries.append(Entry(digest: digest, sender: sender, accepted: first?.accepted ?? now))
+        guard let answer else { return }
+        var part: [UInt64]?
+        if case .part(let selection) = answer { part = selection.ranges.flatMap { [$0.lowerBound, $0.upperBound] } }
+        entries.append(Entry(digest: digest, sender: sender, accepted: first?.accepted ?? now, part: part))
         entries = entries.suffix(Self.capacity)
     }
 
@@ -61,6 +76,17 @@ package struct AnsweredOffers: Sendable, Hashable, Codable {
     package mutating func renew(_ digest: String, of sender: Fingerprint, at now: WallTime) {
         let index = entries.firstIndex { $0.digest == digest && $0.sender == sender && Self.isValid($0, at: now) }
         if let index { entries[index].accepted = now }
+    }
+
+    /// - Returns: nil for ranges that are no selection.
+    private static func selection(_ bounds: [UInt64]) -> EntrySelection? {
+        guard bounds.count.isMultiple(of: 2) else { return nil }
+        var ranges: [ClosedRange<UInt64>] = []
+        for index in stride(from: 0, to: bounds.count, by: 2) {
+            guard bounds[index] <= bounds[index + 1] else { return nil }
+            ranges.append(bounds[index]...bounds[index + 1])
+        }
+        return EntrySelection(ranges: ranges)
     }
 
     private static func isValid(_ entry: Entry, at now: WallTime) -> Bool {
