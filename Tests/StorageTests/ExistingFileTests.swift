@@ -319,6 +319,44 @@ import Testing
         #expect(rig.scratch.tree("elsewhere") == ["f c", "f empty"])
     }
 
+    @Test(
+        "what cannot be merged is kept once, however often the same is sent",
+        arguments: [ExistingFilePolicy.update, .overwrite])
+    func keptOnce(policy: ExistingFilePolicy) throws {
+        let rig = try Rig(policy)
+        let inbox = rig.scratch("inbox/trip")
+        unlink("\(inbox)/b")
+        mkdir("\(inbox)/b", 0o700)
+        unlink("\(inbox)/link")
+        symlink("sub", "\(inbox)/link")
+        renameFile("\(inbox)/sub", rig.scratch("elsewhere"))
+        try rig.scratch.write("inbox/trip/sub", [1])
+        // An item as a whole, of another kind.
+        try rig.scratch.write("single/trip", bytes(50, seed: 50))
+        func sendSingle() throws {
+            try rig.inbox.receive(try FileSource(paths: [rig.scratch("single/trip")], detector: InboxRig.detector))
+        }
+        for _ in 0..<3 {
+            _ = try rig.compareAndSend()
+            _ = try rig.resend()
+            try sendSingle()
+        }
+        #expect(
+            rig.scratch.tree("inbox").filter { $0.contains("(") }.sorted() == [
+                "d trip/sub (2)", "f trip (2)", "f trip/b (2)", "f trip/sub (2)/c", "f trip/sub (2)/empty",
+                "l trip/link (2)",
+            ])
+        // A changed one is kept beside both.
+        try rig.scratch.write("source/trip/b", bytes(2000, seed: 3))
+        try rig.scratch.write("single/trip", bytes(50, seed: 51))
+        for _ in 0..<2 {
+            _ = try rig.compareAndSend()
+            try sendSingle()
+        }
+        #expect(rig.scratch.tree("inbox").filter { $0.contains("(3)") }.sorted() == ["f trip (3)", "f trip/b (3)"])
+        #expect(!rig.scratch.tree("inbox").contains { $0.contains("(4)") })
+    }
+
     @Test("P15: a file that changes after the comparison is not taken for what was sent")
     func changedMeanwhile() throws {
         let rig = try Rig(.skipIdentical)

@@ -29,15 +29,15 @@ extension InboxDirectory {
                 itemDirectory.removeTree(name)
                 return ItemPlacement(name: name, isPresent: true)
             }
-            // A changed item is kept beside the earlier one, under a number; the same again is kept no third time.
-            if !policy.mergesFolders, let version = descriptor.newestVersion(of: name),
+            let isMergeable = received.isFolder ? existing.isFolder : received.isFile && existing.isFile
+            if policy.mergesFolders, isMergeable { return merge(name, from: itemDirectory, policy) }
+            // Another item is kept beside the earlier one, under a number; the same again is kept no third time.
+            if let version = descriptor.newestVersion(of: name),
                 (try? ItemMerge.isPresent(name, in: itemDirectory, as: version, in: descriptor)) ?? false
             {
                 itemDirectory.removeTree(name)
                 return ItemPlacement(name: version, isPresent: true)
             }
-            let isMergeable = received.isFolder ? existing.isFolder : received.isFile && existing.isFile
-            if policy.mergesFolders, isMergeable { return merge(name, from: itemDirectory, policy) }
         }
         if mayContainHardLinks, (try? ItemMerge.unshare(name, in: itemDirectory)) == nil { return nil }
         return moveIn(name, from: itemDirectory).map { ItemPlacement(name: $0) }
@@ -108,14 +108,16 @@ struct ItemMerge {
         }
     }
 
-    /// Moves a file, link or folder to its name, or to a numbered one where that is in use.
+    /// Moves a file, link or folder to its name, or to a numbered one where that is in use. The same again is kept no second time.
     private func move(_ name: String, from source: FileDescriptor, into target: FileDescriptor) throws {
         try Self.unshare(name, in: source)
         if try source.rename(name, to: name, in: target) { return }
         guard let claimed = ClaimedFileName(name) else { throw SystemCallError(code: EINVAL) }
         let safe = SafeFileName(claimed, mayBeHidden: true, rules: target.nameRules)
         for number in 2...Self.maximumNumber {
-            if try source.rename(name, to: safe.numbered(number).text, in: target) { return }
+            let numbered = safe.numbered(number).text
+            if try source.rename(name, to: numbered, in: target) { return }
+            if try Self.isPresent(name, in: source, as: numbered, in: target) { return source.removeTree(name) }
         }
         throw SystemCallError(code: EEXIST)
     }
