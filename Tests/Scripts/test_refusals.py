@@ -98,15 +98,19 @@ class RefusalStory(Story):
         self.assertEqual(0, self.send(anna, "--text", "hello")[0])
         return anna
 
-    def test_a_blocked_sender_is_told_so_and_not_to_resume(self):
+    def test_a_blocked_sender_is_told_that_nothing_is_accepted_and_not_to_resume(self):
         anna = self.known()
         self.assertCode(0, self.anna.run("peers", "block", self.anna.run("peers").stdout.decode().split()[1]))
         for _ in range(5):
             code, words = self.send(anna, self.file("photo.jpg", 100_000))
             self.assertEqual(4, code, words)
             # An offer that arrives before the end of the link is declined.
-            self.assertRegex(words, "has blocked this machine|declined")
+            self.assertRegex(words, "accepts nothing from this machine|declined")
             self.assertNotIn("lost", words)
+            self.assertNotIn("at the moment", words)
+        # The history says no other words than the command.
+        reasons = {json.loads(line)["reason"] for line in self.ben.run("history", "--json", "--limit", "5").stdout.splitlines()}
+        self.assertLessEqual(reasons, {None, "the other side accepts nothing from this machine"})
 
     @unittest.skipUnless(has_namespaces(), "hiding /proc needs root")
     def test_a_machine_without_proc_is_told(self):

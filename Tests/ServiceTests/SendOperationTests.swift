@@ -70,6 +70,24 @@ struct SendOperationTests {
         #expect(try ada.trust(in: bea.fingerprint) == nil)
     }
 
+    @Test("a receiver that accepts nothing from this machine is told in the same words by the command and the history")
+    func blocked() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        try bea.machine.trust.update { _ = $0.block(ada.fingerprint, named: ada.name, at: SystemClock.wall()) }
+        let failure = try await bea.listening {
+            $0.decline()
+        } _: { _ in
+            try await run(try operation(ada), ada, to: "bea")
+        }
+        let words = "the other side accepts nothing from this machine"
+        // An offer that arrives before the end of the link is declined.
+        let isDeclined = failure?.message == "bea declined the offer"
+        #expect(failure?.status == .declined && (isDeclined || failure?.message == words))
+        #expect(reporter.sent.map(\.declineReason) == [isDeclined ? nil : words])
+        let entries = try TransferLog(of: .sent, in: ada.machine.state).entries()
+        #expect(entries.last?.reason == (isDeclined ? nil : words))
+    }
+
     @Test("K2: a known name with another key stops the send before anything is offered")
     func nameClash() async throws {
         let (ada, mallory) = (try stage.user("ada"), try stage.user("bea"))

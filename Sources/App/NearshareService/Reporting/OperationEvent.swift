@@ -134,15 +134,16 @@ package struct SendResult: Sendable {
         return RecordedOutcome(outcome)
     }
 
-    /// The reason why a rule of the receiver has declined the transfer, in a few words for the history; nil for the answer of a user.
+    /// The reason why a rule of the receiver has declined the transfer, or its machine has closed the link, in a few words for the
+    /// history; nil for the answer of a user.
     var declineReason: String? {
         guard case .declined(let reason) = outcome else { return nil }
         return switch reason {
-        case .declined: nil
+        case .declined: detail
         case .expired: "not answered in time"
         // The only rule of LocalSend devices.
         case .notAllowed: isDevice ? "it requires its PIN" : "friends only"
-        case .acceptsNothing: "nothing is accepted there"
+        case .acceptsNothing: "accepts nothing at the moment"
         case .busy: "busy, or asked too often"
         case .tooLarge, .noSpace, .identityChanged: reason.words
         }

@@ -19,7 +19,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
     case identityMismatch(String)
     /// The local user has blocked the peer.
     case blocked(String)
-    /// The peer's user has blocked this machine.
+    /// The peer accepts nothing from this machine: its user has blocked it, or cannot be asked.
     case refused(String)
     /// The link was lost.
     case connectionLost(String)
@@ -95,7 +95,8 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         switch closure {
         case .lost: self = .connectionLost("the connection was lost; try again")
         case .closed(by: _, .verificationFailed): self = .identityMismatch("the short codes could not be agreed on")
-        case .closed(by: .remote, .blocked): self = .refused("the other side has blocked this machine")
+        // A receiver that cannot read its trust store says the same.
+        case .closed(by: .remote, .blocked): self = .refused("the other side accepts nothing from this machine")
         case .closed(by: .remote, .violation):
             self = .connectionLost("the other side reports a protocol violation by this machine; update the older of the two")
         case .closed(by: .remote, .unattended):
