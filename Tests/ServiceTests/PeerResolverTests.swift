@@ -238,6 +238,29 @@ struct PeerResolverTests {
         #expect(reporter.names == ["searching", "found"])
     }
 
+    @Test("what the mesh does not carry to a peer that left the network ends like any peer that was not found")
+    func leftTheNetwork() async throws {
+        let ada = try stage.user("ada")
+        let contact = Contact(
+            id: try #require(PeerID(hex: "0102030405060708")), name: try DisplayName("bea"), trustStatus: .new, isNear: true,
+            software: .nearshare, hasKeys: false, hops: 1, contentLimit: 5_242_880)
+        let content = MemoryContent(file: "film.bin", [UInt8](repeating: 0, count: 6_000_000))
+        let source = SendSource(InMemorySource(content), content: .files([]), label: "film.bin")
+        let operation = SendOperation(
+            machine: ada.machine, source: source, reporter: reporter, timeout: .seconds(60), resumes: true, transport: nil)
+        let role = try #require(try PrimaryRole.claimIfFree(on: ada.machine))
+        let failure = try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await role.serve(FindingNode(contact)) }
+            defer { group.cancelAll() }
+            return try await withNode(try ada.settings()) { node in
+                await caughtFailure { try await operation.run(to: [.text("bea")], on: node) }
+            }
+        }
+        #expect(failure?.status == .peerNotFound)
+        #expect(failure?.message.hasPrefix("bea was not found on the network; is `nearshare receive` running there") == true)
+        #expect(failure?.message.contains("mesh") == false)
+    }
+
     @Test func `a peer to compare codes with is looked for without a report`() async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         let found = try await bea.listening { _ in

@@ -62,10 +62,12 @@ struct NodeSender: Sendable {
 
     private func refuseTooLarge(_ source: FileSource, to peer: PeerID) throws {
         guard let size = source.offer.totalSize, let item = source.offer.items.first, item.kind != .folder,
-            let limit = messenger.peers.first(where: { $0.id == peer })?.contentLimit, size > limit
+            let known = messenger.peers.first(where: { $0.id == peer }), size > known.contentLimit
         else { return }
         let contact = try contacts.snapshot().contact(peer)
-        let (file, name) = (item.name.shown, contact.name.shown)
+        let (file, name, limit) = (item.name.shown, contact.name.shown, known.contentLimit)
+        // A smaller one would not arrive either.
+        guard known.isReachable else { throw ControlFailure(.peerNotFound, "\(name) is not in range") }
         throw ControlFailure(
             .tooLarge,
             "\(file) has \(size.asByteCount), and the mesh carries at most \(UInt64(limit).asByteCount) to \(name); "

@@ -36,12 +36,18 @@ package struct PeerResolver: Sendable {
     package let transport: Transport?
     /// Whether the mesh is not used unless it is chosen.
     private let needsDirectPath: Bool
+    /// Whether the mesh carries the content to no peer that can be reached directly as well.
+    private let exceedsMesh: Bool
 
-    package init(machine: LocalMachine, reporter: any Reporter, transport: Transport?, needsDirectPath: Bool = false) {
+    package init(
+        machine: LocalMachine, reporter: any Reporter, transport: Transport?, needsDirectPath: Bool = false,
+        exceedsMesh: Bool = false
+    ) {
         self.machine = machine
         self.reporter = reporter
         self.transport = transport
         self.needsDirectPath = needsDirectPath
+        self.exceedsMesh = exceedsMesh
     }
 
     /// - Parameter text: a name, the beginning of one, an id, a fingerprint, or an address with a port.
@@ -332,7 +338,7 @@ package struct PeerResolver: Sendable {
     }
 
     /// Searches on the network and, through the running node, in the mesh at the same time. A peer that the node knows but does
-    /// not reach is used when nothing else is found, for the node's message about it.
+    /// not reach, or not with so much, is used when nothing else is found, for the message about it.
     private func resolveBesideNode(_ name: String, on node: Node) async throws -> Destination {
         enum Search: Sendable {
             case direct(Result<Destination, any Error>)
@@ -361,7 +367,9 @@ package struct PeerResolver: Sendable {
             for await search in group {
                 switch search {
                 case .direct(.success(let found)): return .success(found)
-                case .throughNode(.success(.node(let contact)?)) where !contact.isNear: away = .node(contact)
+                case .throughNode(.success(.node(let contact)?))
+                where !contact.isNear || (exceedsMesh && contact.software == .nearshare):
+                    away = .node(contact)
                 case .throughNode(.success(let found?)): return .success(found)
                 case .throughNode(.success(nil)): break
                 case .direct(.failure(let error)): directFailure = error

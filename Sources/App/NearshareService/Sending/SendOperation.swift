@@ -54,7 +54,8 @@ package final class SendOperation: Sendable {
         canResume = resumes && source.canResume
         self.retryTime = retryTime ?? Reconnection.defaultTimeout
         resolver = PeerResolver(
-            machine: machine, reporter: recorder, transport: transport, needsDirectPath: hotspot != nil)
+            machine: machine, reporter: recorder, transport: transport, needsDirectPath: hotspot != nil,
+            exceedsMesh: source.exceedsMesh)
     }
 
     private var reporter: any Reporter { recorder }
@@ -106,9 +107,11 @@ package final class SendOperation: Sendable {
                         try await sendToDevice(source, to: destination, on: node)
                     case .direct(let destination): try await sendDirectly(source, to: destination, on: node)
                     case .mesh(let mesh, let peer):
+                        if peer.software == .nearshare { try requireMesh(to: peer.name) }
                         try await sendThroughMesh(source, to: peer, isIDGiven: target.isKey(of: peer.id, peer.name), mesh)
                     case .everyone(let mesh): try await sendToEveryone(source, mesh)
                     case .node(let contact):
+                        if contact.software == .nearshare { try requireMesh(to: contact.name) }
                         if !target.isKey(of: contact.id, contact.name) { try contact.refuseNameClash() }
                         try await sendThroughNode(to: contact, &progress)
                     }
@@ -123,6 +126,16 @@ package final class SendOperation: Sendable {
         } catch {
             return failed(target, CommandFailure(error))
         }
+    }
+
+    /// Refuses what the mesh does not carry to a peer that was not found directly: its machine may have left the network a moment ago,
+    /// and be known in the mesh still. Phones have no other path, and with `--via mesh` the user has chosen this one.
+    private func requireMesh(to name: DisplayName) throws(CommandFailure) {
+        guard source.exceedsMesh, resolver.transport == nil else { return }
+        throw CommandFailure(
+            .peerNotFound,
+            "\(name.shown) was not found on the network; is `nearshare receive` running there, on the same network? "
+                + "`nearshare doctor` looks for causes")
     }
 
     private func failed(_ target: Target, _ failure: CommandFailure) -> CommandFailure {
@@ -388,11 +401,13 @@ package final class SendOperation: Sendable {
         }
         // Another try would end in the same way.
         if let end, !end.isTransient {
-            let outcome: TransferOutcome
-            if case .refused = end { outcome = .declined(.acceptsNothing) } else { outcome = .failed(.refused, at: .local) }
-            report(
-                TransferResult(outcome: outcome), of: transfer, to: peer.id, name: name, content: source.label,
-                canResume: canResume)
+            let result: TransferResult
+            if case .refused(let text) = end {
+                result = TransferResult(outcome: .declined(.declined), detail: text)
+            } else {
+                result = TransferResult(outcome: .failed(.refused, at: .local))
+            }
+            report(result, of: transfer, to: peer.id, name: name, content: source.label, canResume: canResume)
             throw CommandFailure(end)
         }
         report(result, of: transfer, to: peer.id, name: name, content: source.label, canResume: canResume)

@@ -1,5 +1,6 @@
 internal import Glibc
 package import Nearshare
+internal import NearshareMesh
 
 /// The content of a send, and its label.
 package struct SendSource: Sendable {
@@ -73,6 +74,14 @@ package struct SendSource: Sendable {
 
     /// The size of the content in bytes; nil for standard input.
     var size: UInt64? { if case .repeatable(let source) = reading { source.offer.totalSize } else { nil } }
+
+    /// Whether it has a folder, or a file that is larger than the mesh carries to any peer.
+    var exceedsMesh: Bool {
+        guard case .repeatable(let source) = reading else { return false }
+        return source.offer.items.contains { item in
+            item.kind == .folder || (item.size ?? 0) > UInt64(MeshFile.maximumContentByteCount)
+        }
+    }
 
     /// Each receiver with the source that it reads. Standard input must be read by all of them.
     func sources<Receiver>(for receivers: [Receiver]) -> [(receiver: Receiver, source: any ResourceSource)] {
