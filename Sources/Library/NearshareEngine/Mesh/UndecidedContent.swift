@@ -45,14 +45,11 @@ struct UndecidedContent {
     mutating func insert(_ file: MeshFile, from origin: Origin) -> (inserted: Content, dropped: [Content])? {
         guard contents.count(where: { $0.origin.peer == origin.peer }) < Self.maximumCountPerPeer else { return nil }
         let content = Content(id: ID(number: lastNumber + 1), file: file, origin: origin)
-        var rest = contents
-        var dropped: [Content] = []
-        while Self.cost(of: rest) + content.cost > Self.maximumCost {
-            guard let index = Self.indexToDrop(of: rest, for: content) else { return nil }
-            dropped.append(rest.remove(at: index))
-        }
+        guard let positions = positionsToDrop(for: content) else { return nil }
+        let dropped = positions.map { contents[$0] }
+        for position in positions.sorted().reversed() { contents.remove(at: position) }
         lastNumber += 1
-        contents = rest + [content]
+        contents.append(content)
         for each in dropped { each.isRemoved.fulfil() }
         return (content, dropped)
     }
@@ -71,24 +68,31 @@ struct UndecidedContent {
         return content
     }
 
-    /// The oldest content of the link that has brought most; nil where the new content would make its own link that one.
-    private static func indexToDrop(of contents: [Content], for new: Content) -> Int? {
-        let strangers = contents.indices.filter { !contents[$0].origin.isKnown }
-        if new.origin.isKnown, let first = mostCostly(strangers, of: contents).first { return first }
-        let candidates = mostCostly(new.origin.isKnown ? Array(contents.indices) : strangers, of: contents)
-        let own = contents.filter { $0.origin.isKnown == new.origin.isKnown && $0.origin.link == new.origin.link }
-        let most = cost(of: candidates.map { contents[$0] })
-        return cost(of: own) + new.cost <= most ? candidates.first : nil
+    /// The positions of the content that gives way: the oldest of the link that has brought most.
+    /// - Returns: nil where the new content would make its own link that one.
+    private func positionsToDrop(for new: Content) -> [Int]? {
+        var capacity = SharedCapacity<Group>(
+            count: contents.count, byteCount: { contents[$0].cost },
+            levels: [{ .known(contents[$0].origin.isKnown) }, { .link(contents[$0].origin.link) }])
+        var positions: [Int] = []
+        while capacity.byteCount + new.cost > Self.maximumCost {
+            let isOfKnown = new.origin.isKnown && capacity.groups[.known(false)] == nil
+            let position = capacity.removeOldest { level, groups in
+                guard level > 0 else { return .known(isOfKnown) }
+                guard let largest = groups.largest(by: .byteCount) else { return nil }
+                let own = groups[.link(new.origin.link)]?.byteCount ?? 0
+                let most = groups[largest]?.byteCount ?? 0
+                return isOfKnown != new.origin.isKnown || own + new.cost <= most ? largest : nil
+            }
+            guard let position else { return nil }
+            positions.append(position)
+        }
+        return positions
     }
 
-    /// The indices of all content of the link that has brought most; of several such links, the one with the oldest content.
-    private static func mostCostly(_ indices: [Int], of contents: [Content]) -> [Int] {
-        let links = Dictionary(grouping: indices) { contents[$0].origin.link }
-        return links.values.max { left, right in
-            let costs = (cost(of: left.map { contents[$0] }), cost(of: right.map { contents[$0] }))
-            return costs.0 != costs.1 ? costs.0 < costs.1 : left[0] > right[0]
-        } ?? []
+    /// The groups of content that compete for memory.
+    private enum Group: Hashable {
+        case known(Bool)
+        case link(MeshLinkSource?)
     }
-
-    private static func cost(of contents: [Content]) -> Int { contents.reduce(0) { $0 + $1.cost } }
 }

@@ -172,7 +172,7 @@ struct BundleIndex: Sendable {
 
     /// The order in which bundles make room for others: a flood of messages for everyone never displaces what is on its way to
     /// one receiver, and no flood displaces what the user's contacts send and receive (M6).
-    enum Rank: Int, Comparable {
+    enum Rank: UInt64, Comparable {
         /// For everyone, or for an unnamed destination.
         case flooded
         case directed
@@ -183,6 +183,12 @@ struct BundleIndex: Sendable {
     }
 
     func rank(source: EndpointID, destination: EndpointID?) -> Rank {
+        Self.rank(source: source, destination: destination, isContact: isContact)
+    }
+
+    private static func rank(
+        source: EndpointID, destination: EndpointID?, isContact: (EndpointID) -> Bool
+    ) -> Rank {
         if isContact(source) || destination.map(isContact) ?? false { return .contact }
         return destination == nil ? .flooded : .directed
     }
@@ -201,33 +207,45 @@ struct BundleIndex: Sendable {
         byteCount size: Int, from neighbour: EndpointID, rank: Rank = .directed, now: Moment
     ) -> (isAdmitted: Bool, evicted: [BundleID]) {
         guard size <= quota.byteCountPerHost, size <= quota.byteCount else { return (false, []) }
+        // Counting is only needed near a limit.
+        guard
+            entries.count >= min(quota.bundleCount, quota.bundleCountPerHost)
+                || entries.count * Self.maximumQuotaByteCount >= quota.byteCountPerHost
+        else { return (true, []) }
         let host = host(of: neighbour)
+        let present = Set(hosts.values)
+        var total = Usage()
+        var own = Usage()
+        for entry in entries.values where !entry.isOwn {
+            total.add(entry)
+            if Self.host(of: entry, among: present) == host { own.add(entry) }
+        }
+        // Sorted and divided once, and only where a bundle has to go.
+        var evictable: (bundles: [(id: BundleID, entry: BundleEntry)], capacity: SharedCapacity<UInt64>)?
         var evicted: [BundleID] = []
         while true {
-            // Counting is only needed near a limit.
-            guard
-                entries.count >= min(quota.bundleCount, quota.bundleCountPerHost)
-                    || entries.count * Self.maximumQuotaByteCount >= quota.byteCountPerHost
-            else { return (true, evicted) }
-            let present = Set(hosts.values)
-            var total = Usage()
-            var own = Usage()
-            for entry in entries.values where !entry.isOwn {
-                total.add(entry.byteCount)
-                if Self.host(of: entry, among: present) == host { own.add(entry.byteCount) }
-            }
             let isOverShare =
                 own.bundleCount >= quota.bundleCountPerHost || own.byteCount + size > quota.byteCountPerHost
             let isFull = total.bundleCount >= quota.bundleCount || total.byteCount + size > quota.byteCount
             guard isOverShare || isFull else { return (true, evicted) }
             let isOverCount =
                 isOverShare ? own.bundleCount >= quota.bundleCountPerHost : total.bundleCount >= quota.bundleCount
-            guard
-                let victim = victim(
-                    among: present, of: isOverShare ? host : nil, upTo: rank, byCount: isOverCount)
-            else { return (false, evicted) }
-            if remove(victim, now: now)?.isForEveryone != true { seen.remove(victim) }
-            evicted.append(victim)
+            let measure: SharedCapacity<UInt64>.Measure = isOverCount ? .count : .byteCount
+            if evictable == nil { evictable = evictableBundles(among: present) }
+            let position = evictable?.capacity.removeOldest { level, groups in
+                switch level {
+                case 0: isOverShare ? host.rawValue : groups.largest(by: measure, precedence: { order($0.key) })
+                case 1: groups.keys.min().flatMap { $0 <= rank.rawValue ? $0 : nil }
+                case 2: groups.largest(by: measure, precedence: { order($0.key) })
+                // Where many sources have one bundle each, every node loses others: made-up sources cannot displace one everywhere.
+                default: groups.largest(by: .count, precedence: { order($0.key) })
+                }
+            }
+            guard let position, let victim = evictable?.bundles[position] else { return (false, evicted) }
+            total.subtract(victim.entry)
+            if Self.host(of: victim.entry, among: present) == host { own.subtract(victim.entry) }
+            if remove(victim.id, now: now)?.isForEveryone != true { seen.remove(victim.id) }
+            evicted.append(victim.id)
         }
     }
 
@@ -235,38 +253,41 @@ struct BundleIndex: Sendable {
         var bundleCount = 0
         var byteCount = 0
 
-        mutating func add(_ size: Int) {
+        mutating func add(_ entry: BundleEntry) {
             bundleCount += 1
-            byteCount += size
+            byteCount += entry.byteCount
+        }
+
+        mutating func subtract(_ entry: BundleEntry) {
+            bundleCount -= 1
+            byteCount -= entry.byteCount
         }
     }
 
-    /// The next bundle to be evicted.
-    /// - Parameters:
-    ///   - present: the hosts of the present neighbours.
-    ///   - host: nil for the one that has sent most.
-    ///   - rank: bundles of higher ranks stay.
-    ///   - byCount: compares numbers of bundles rather than their bytes.
-    private func victim(
-        among present: Set<BundleHost>, of host: BundleHost?, upTo rank: Rank, byCount: Bool
-    ) -> BundleID? {
-        let others = entries.filter { !$0.value.isOwn }
-        let number =
-            host?.rawValue ?? largest(others.values, byCount: byCount) { Self.host(of: $0, among: present).rawValue }
-        let ranked = others.filter { Self.host(of: $0.value, among: present).rawValue == number }
-            .map { (id: $0.key, entry: $0.value, rank: self.rank(source: $0.value.source, destination: $0.value.destination)) }
-        guard let lowest = ranked.map(\.rank).min(), lowest <= rank else { return nil }
-        var candidates = ranked.filter { $0.rank == lowest }
-        // 0 for neighbours that have left.
-        func neighbour(of entry: BundleEntry) -> UInt64 {
-            entry.previousNode.map { hosts[$0] == nil ? 0 : $0.rawValue } ?? 0
-        }
-        let loser = largest(candidates.map(\.entry), byCount: byCount, of: neighbour)
-        candidates = candidates.filter { neighbour(of: $0.entry) == loser }
-        // Where many sources have one bundle each, every node loses others: made-up sources cannot displace one everywhere.
-        let source = largest(candidates.map(\.entry), byCount: true) { $0.source.rawValue }
-        return candidates.filter { $0.entry.source.rawValue == source }
-            .min { ($0.entry.creationTime, $0.id.short) < ($1.entry.creationTime, $1.id.short) }?.id
+    /// The bundles of other nodes, the oldest first, and what they take up: by host, rank, neighbour and source.
+    /// - Parameter present: the hosts of the present neighbours.
+    private func evictableBundles(
+        among present: Set<BundleHost>
+    ) -> (bundles: [(id: BundleID, entry: BundleEntry)], capacity: SharedCapacity<UInt64>) {
+        var bundles: [(id: BundleID, entry: BundleEntry)] = []
+        for (id, entry) in entries where !entry.isOwn { bundles.append((id, entry)) }
+        bundles.sort { ($0.entry.creationTime, $0.id.short) < ($1.entry.creationTime, $1.id.short) }
+        let capacity = SharedCapacity<UInt64>(
+            count: bundles.count, byteCount: { [bundles] in bundles[$0].entry.byteCount },
+            levels: [
+                { [bundles] in Self.host(of: bundles[$0].entry, among: present).rawValue },
+                { [bundles, isContact] in
+                    Self.rank(
+                        source: bundles[$0].entry.source, destination: bundles[$0].entry.destination, isContact: isContact
+                    ).rawValue
+                },
+                // 0 for neighbours that have left.
+                { [bundles, hosts] in
+                    bundles[$0].entry.previousNode.map { hosts[$0] == nil ? 0 : $0.rawValue } ?? 0
+                },
+                { [bundles] in bundles[$0].entry.source.rawValue },
+            ])
+        return (bundles, capacity)
     }
 
     /// The host to which a bundle is attributed, once the link over which it came may be closed.
@@ -274,18 +295,9 @@ struct BundleIndex: Sendable {
         entry.host.isLink && !present.contains(entry.host) ? .unknown : entry.host
     }
 
-    /// The host, neighbour or source with most bundles; between equals, a random one.
-    private func largest(
-        _ entries: some Sequence<BundleEntry>, byCount: Bool, of number: (BundleEntry) -> UInt64
-    ) -> UInt64? {
-        var shares: [UInt64: Int] = [:]
-        for entry in entries { shares[number(entry), default: 0] += byCount ? 1 : entry.byteCount }
-        return shares.max { ($0.value, order($0.key)) < ($1.value, order($1.key)) }?.key
-    }
-
-    /// A random order of numbers, that of no other node.
-    private func order(_ number: UInt64) -> UInt64 {
-        let mixed = (number ^ salt) &* 0x9e37_79b9_7f4a_7c15
+    /// A random order of the groups that hold as much, that of no other node.
+    private func order(_ group: UInt64) -> UInt64 {
+        let mixed = (group ^ salt) &* 0x9e37_79b9_7f4a_7c15
         return (mixed ^ mixed >> 32) &* 0xff51_afd7_ed55_8ccd
     }
 

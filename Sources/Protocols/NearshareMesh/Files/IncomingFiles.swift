@@ -143,13 +143,23 @@ struct IncomingFiles: Sendable {
 
     // MARK: Room
 
+    /// The groups of files that compete for memory.
+    private enum Group: Hashable {
+        case host(MeshLinkSource?)
+        case link(MeshLinkShare?)
+    }
+
     /// The files that give way to a new one; nil where there is no room for it.
     private func filesToDisplace(by new: IncomingFile, now: MonotonicInstant) -> [IncomingFile]? {
-        var rest = files.values.filter { !$0.isEnded }.sorted { $0.number < $1.number }
+        let pending = files.values.filter { !$0.isEnded }.sorted { $0.number < $1.number }
+        var capacity = SharedCapacity<Group>(
+            count: pending.count, byteCount: { pending[$0].cost },
+            levels: [{ .host(pending[$0].link?.source) }, { .link(pending[$0].link) }])
         var displaced: [IncomingFile] = []
-        while Self.cost(of: rest) + new.cost > Self.maximumPendingCost {
-            guard let index = Self.indexToDisplace(in: rest, for: new, now: now) else { return nil }
-            displaced.append(rest.remove(at: index))
+        while capacity.byteCount + new.cost > Self.maximumPendingCost {
+            guard let position = Self.positionToDisplace(in: pending, capacity, for: new, now: now) else { return nil }
+            capacity.remove(at: position)
+            displaced.append(pending[position])
         }
         return displaced
     }
@@ -159,42 +169,40 @@ struct IncomingFiles: Sendable {
     /// 1. that of another host, which holds as much as the new file's host would;
     /// 2. of the same host, that of another link, which holds as much as the new file's link would;
     /// 3. of the same link, the oldest idle one.
-    private static func indexToDisplace(in files: [IncomingFile], for new: IncomingFile, now: MonotonicInstant) -> Int? {
-        let ofHost = files.indices.filter { files[$0].link?.source == new.link?.source }
-        let ofLink = ofHost.filter { files[$0].link == new.link }
-        func held(_ indices: [Int]) -> Int { cost(of: indices.map { files[$0] }) }
-        let ofOtherHosts = files.indices.filter { !ofHost.contains($0) }
-        let ofOtherLinks = ofHost.filter { !ofLink.contains($0) }
-        return indexToDisplace(
-            of: ofOtherHosts, in: files, heldAtLeast: held(ofHost) + new.cost, groupedBy: { $0.link?.source }, now: now)
-            ?? indexToDisplace(
-                of: ofOtherLinks, in: files, heldAtLeast: held(ofLink) + new.cost, groupedBy: \.link, now: now)
-            ?? ofLink.first { files[$0].retention(now: now) == .idle }
+    private static func positionToDisplace(
+        in files: [IncomingFile], _ capacity: SharedCapacity<Group>, for new: IncomingFile, now: MonotonicInstant
+    ) -> Int? {
+        let host = capacity.divided(.host(new.link?.source))
+        let link = host?.groups[.link(new.link)]
+        return positionToDisplace(
+            in: files, of: capacity.groups.filter { $0.key != .host(new.link?.source) }.map(\.value),
+            heldAtLeast: (host?.byteCount ?? 0) + new.cost, now: now)
+            ?? positionToDisplace(
+                in: files, of: host?.groups.filter { $0.key != .link(new.link) }.map(\.value) ?? [],
+                heldAtLeast: (link?.byteCount ?? 0) + new.cost, now: now)
+            ?? link?.positions.first { files[$0].retention(now: now) == .idle }
     }
 
     /// Among the files with the least retention, the oldest of the group that holds most.
     /// - Parameter minimum: files of a group that holds less stay. One that is under way also stays where its group would hold
     ///   less without it, so that a host or link with a single one never loses it.
-    private static func indexToDisplace<Group: Hashable>(
-        of candidates: [Int], in files: [IncomingFile], heldAtLeast minimum: Int, groupedBy group: (IncomingFile) -> Group,
+    private static func positionToDisplace(
+        in files: [IncomingFile], of groups: [SharedCapacity<Group>], heldAtLeast minimum: Int,
         now: MonotonicInstant
     ) -> Int? {
-        var costs: [Group: Int] = [:]
-        for index in candidates { costs[group(files[index]), default: 0] += files[index].cost }
-        var best: (index: Int, retention: IncomingFile.Retention, held: Int)?
-        for index in candidates {
-            let file = files[index]
-            let held = costs[group(file), default: 0]
-            guard let retention = file.retention(now: now),
-                held - (retention == .underWay ? file.cost : 0) >= minimum
-            else { continue }
-            if let best, (best.retention, -best.held) <= (retention, -held) { continue }
-            best = (index, retention, held)
+        var best: (position: Int, order: (IncomingFile.Retention, Int, Int))?
+        for group in groups {
+            for position in group.positions {
+                guard let retention = files[position].retention(now: now),
+                    group.byteCount - (retention == .underWay ? files[position].cost : 0) >= minimum
+                else { continue }
+                let order = (retention, -group.byteCount, position)
+                if let best, best.order <= order { continue }
+                best = (position, order)
+            }
         }
-        return best?.index
+        return best?.position
     }
-
-    private static func cost(of files: [IncomingFile]) -> Int { files.reduce(0) { $0 + $1.cost } }
 
     // MARK: Fragments
 

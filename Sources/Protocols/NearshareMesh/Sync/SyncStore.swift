@@ -39,6 +39,13 @@ struct SyncStore: Sendable {
         var link: MeshLinkID?
     }
 
+    /// The groups of packets that compete for the store.
+    private enum Group: Hashable {
+        case source(Source)
+        case link(MeshLinkID?)
+        case sender(PeerID)
+    }
+
     private struct Entry: Sendable {
         var id: MeshPacketID
         var frame: MeshFrame
@@ -94,23 +101,31 @@ struct SyncStore: Sendable {
         ids.insert(id)
         if packet.type == .announce { announced.insert(packet.sender) }
         byteCount += frame.heldByteCount
-        while entries.count > limits.packetCount || byteCount > limits.byteCount { removeOne() }
+        makeRoom()
     }
 
-    private mutating func removeOne() {
-        let isOverCount = entries.count > limits.packetCount
-        func largest<Key: Hashable>(_ key: (Entry) -> Key?) -> Key? {
-            var shares: [Key: (size: Int, oldest: Int)] = [:]
-            for index in entries.indices {
-                guard let key = key(entries[index]) else { continue }
-                shares[key, default: (0, index)].size += isOverCount ? 1 : entries[index].frame.heldByteCount
-            }
-            return shares.max { ($0.value.size, $1.value.oldest) < ($1.value.size, $0.value.oldest) }?.key
+    /// Removes packets until the limits hold.
+    private mutating func makeRoom() {
+        for id in idsToRemove() {
+            if let index = entries.firstIndex(where: { $0.id == id }) { remove(at: index) }
         }
-        let source = largest { $0.partition.source }
-        let partition = largest { $0.partition.source == source ? $0.partition : nil }
-        let sender = largest { $0.partition == partition ? $0.sender : nil }
-        remove(at: entries.firstIndex { $0.partition == partition && $0.sender == sender } ?? 0)
+    }
+
+    private func idsToRemove() -> [MeshPacketID] {
+        guard entries.count > limits.packetCount || byteCount > limits.byteCount else { return [] }
+        var capacity = SharedCapacity<Group>(
+            count: entries.count, byteCount: { entries[$0].frame.heldByteCount },
+            levels: [
+                { .source(entries[$0].partition.source) }, { .link(entries[$0].partition.link) },
+                { .sender(entries[$0].sender) },
+            ])
+        var removed: [MeshPacketID] = []
+        while capacity.count > limits.packetCount || capacity.byteCount > limits.byteCount,
+            let position = capacity.removeOldest(by: capacity.count > limits.packetCount ? .count : .byteCount)
+        {
+            removed.append(entries[position].id)
+        }
+        return removed
     }
 
     private mutating func remove(at index: Int) {
