@@ -1,6 +1,8 @@
 import Glibc
 import Nearshare
+import NearshareBase
 import NearshareEngine
+import NearshareInterfaces
 import NearshareStorage
 import NearshareTesting
 import Testing
@@ -36,6 +38,38 @@ import Testing
         #expect(settings?.friends() == [])
         settings = nil
         #expect(access(path, F_OK) != 0)
+    }
+
+    @Test("what is complete outlives an ephemeral identity, also where the inbox could not be used at the end")
+    func complete() throws {
+        var machine: LocalMachine? = try machine(.ephemeral)
+        var limits = InboxLimits()
+        limits.minimumFreeByteCount = 0
+        let inbox = try #require(try machine?.inbox(scratch("inbox"), limits: limits))
+        let sender = try #require(Fingerprint(bytes: [UInt8](repeating: 1, count: 32)))
+        let name = try #require(ClaimedFileName("x"))
+        let offer = Offer(
+            items: [OfferedItem(kind: .file, name: name, size: 1, entryCount: 1, mediaType: .unknown)], itemCount: 1,
+            entryCount: 1, totalSize: 1)
+        func makeSink() throws -> any ResourceSink {
+            try inbox.makeSink(
+                for: offer, from: sender, resumeKey: [UInt8](repeating: 9, count: 32),
+                clock: { MonotonicInstant(nanoseconds: 0) })
+        }
+        let sink = try makeSink()
+        try sink.resume(at: try sink.resumePoint())
+        let header = EntryHeader(item: 0, kind: .file, path: [name], size: 1, modified: nil, permissions: nil)
+        try sink.begin(header, at: 0, entriesDigest: [UInt8](repeating: 1, count: 32))
+        try [7 as UInt8].withUnsafeBytes { try sink.write($0) }
+        try sink.endEntry()
+        // A file takes the place of the inbox for a while.
+        #expect(rename(scratch("inbox"), scratch("aside")) == 0)
+        close(creat(scratch("inbox"), 0o600))
+        let delivered = try sink.finish()
+        #expect(throws: StorageError.self) { try makeSink() }
+        #expect(unlink(scratch("inbox")) == 0 && rename(scratch("aside"), scratch("inbox")) == 0)
+        machine = nil
+        #expect(delivered.map { access($0.path, F_OK) } == [0])
     }
 
     @Test("the state of an ephemeral identity is removed by the next one once its process has ended") func stale() throws {

@@ -280,11 +280,14 @@ public final class LocalMachine: Sendable {
     }
 
     /// Opens an inbox: the directory where accepted files and folders are stored.
+    ///
+    /// When it becomes unusable later, such as by the removal of a disk, what arrives waits in the state directory, at the paths
+    /// in ``TransferResult/delivered``. With ``MachineIdentity/ephemeral``, whose state directory does not last, no offer is
+    /// accepted then, and what is being received stays in the folder `.nearshare` of the inbox.
     /// - Parameters:
     ///   - path: nil for the configured inbox, or `Inbox` in the home directory.
     ///   - maximumSize: limit on one transfer, in bytes; nil for none.
-    /// - Throws: ``StorageError`` when the directory can neither be used nor made. When it becomes unusable later, such as by the
-    ///   removal of a disk, what arrives waits in the state directory.
+    /// - Throws: ``StorageError`` when the directory can neither be used nor made.
     public func inbox(_ path: String? = nil, maximumSize: UInt64? = nil) throws(StorageError) -> Inbox {
         var limits = InboxLimits()
         limits.maximumSize = maximumSize
@@ -293,11 +296,12 @@ public final class LocalMachine: Sendable {
         return inbox
     }
 
-    /// The inbox at a path, with this machine's spool behind it.
+    /// The inbox at a path, with this machine's spool behind it. An ephemeral identity has none: what a program was told is
+    /// complete outlives the state directory.
     package func inbox(_ path: String?, limits: InboxLimits) throws(StorageError) -> Inbox {
         try Inbox(
-            path: path ?? configuration.inbox ?? directories.defaultInbox, spoolPath: state.spoolPath, limits: limits,
-            detector: detector, launcher: launcher)
+            path: path ?? configuration.inbox ?? directories.defaultInbox,
+            spoolPath: ephemeral == nil ? state.spoolPath : nil, limits: limits, detector: detector, launcher: launcher)
     }
 
     /// A fresh key that is not stored.

@@ -6,7 +6,7 @@ public struct DeliveredItem: Sendable, Hashable {
     package var kind: OfferedItem.Kind
     /// The name that the sender gave it.
     package var claimedName: ClaimedFileName
-    /// The current path.
+    /// The current path: in the inbox, or where it waits until the inbox can be used again.
     public var path: String
     /// False while the item waits in the spool because the inbox is not available.
     package var isInInbox: Bool

@@ -2,16 +2,17 @@ package import NearshareBase
 package import NearshareInterfaces
 
 /// The directory that received items are delivered to. It may be unmounted, read-only or full at any time; accepted items then
-/// wait in the spool.
+/// wait in the spool, where there is one.
 public final class Inbox: Sendable {
     package let limits: InboxLimits
     private let filesystem: InboxFilesystem
-    private let spool: StagingArea
+    /// nil where the state directory does not outlive the node: what arrives is staged in the inbox alone.
+    private let spool: StagingArea?
     /// nil where nothing is examined.
     private let detector: MediaTypeDetector?
     /// Delivers what waits in the spool when this process can't write to the inbox itself.
     private let launcher: (any WorkerLauncher)?
-    private let spoolPath: String
+    private let spoolPath: String?
 
     static let stagingName = ".nearshare"
     /// libmagic takes a millisecond for each item; further items have no detected type.
@@ -19,10 +20,10 @@ public final class Inbox: Sendable {
 
     /// - Parameters:
     ///   - path: created if necessary, for its owner alone (P12).
-    ///   - spoolPath: in the state directory; created if necessary.
+    ///   - spoolPath: in the state directory, created if necessary; nil to refuse transfers while the inbox cannot be used.
     ///   - launcher: of workers; nil for a process that keeps its rights.
     package convenience init(
-        path: String, spoolPath: String, limits: InboxLimits = InboxLimits(),
+        path: String, spoolPath: String?, limits: InboxLimits = InboxLimits(),
         detector: MediaTypeDetector = MediaTypeDetector(), launcher: (any WorkerLauncher)? = nil
     ) throws(StorageError) {
         guard !path.isEmpty, !path.utf8.contains(0) else { throw StorageError(.notFound, "the inbox needs a path") }
@@ -30,7 +31,7 @@ public final class Inbox: Sendable {
     }
 
     private init(
-        _ filesystem: InboxFilesystem, _ spoolPath: String, _ limits: InboxLimits, _ detector: MediaTypeDetector?,
+        _ filesystem: InboxFilesystem, _ spoolPath: String?, _ limits: InboxLimits, _ detector: MediaTypeDetector?,
         _ launcher: (any WorkerLauncher)?
     ) throws(StorageError) {
         self.filesystem = filesystem
@@ -38,7 +39,7 @@ public final class Inbox: Sendable {
         self.limits = limits
         self.detector = detector
         self.launcher = launcher
-        spool = try StagingArea(path: spoolPath)
+        spool = if let spoolPath { try StagingArea(path: spoolPath) } else { nil }
     }
 
     /// The absolute path; may contain symbolic links of the user's.
@@ -56,7 +57,7 @@ public final class Inbox: Sendable {
 
     /// Free space for a transfer, in bytes; nil when it is not known.
     package var freeSpace: UInt64? {
-        limits.usable(of: ((try? filesystem.open(creating: false)) ?? spool.directory).freeBytes)
+        limits.usable(of: ((try? filesystem.open(creating: false)) ?? spool?.directory)?.freeBytes)
     }
 
     /// Removes partial transfers that were not resumed within ``InboxLimits/partialLifetime``.
@@ -161,18 +162,26 @@ public final class Inbox: Sendable {
 
     /// The staging area from which a transfer can be renamed into the inbox: the spool if it is on the inbox's device,
     /// otherwise a hidden folder of the inbox.
+    /// - Throws: when the inbox cannot be used, and there is no spool.
     private func stagingArea() throws(StorageError) -> StagingArea {
-        guard let inbox = try? filesystem.open(), let device = try? inbox.status().st_dev, device != spool.device,
-            let area = try? StagingArea(named: Self.stagingName, in: inbox, parentPath: path, creating: true)
-        else { return spool }
-        return area
+        do throws(StorageError) {
+            let inbox = try filesystem.open()
+            let device = try inbox.status().st_dev
+            if let spool, spool.device == device { return spool }
+            let area = try StagingArea(named: Self.stagingName, in: inbox, parentPath: path, creating: true)
+            if let area { return area }
+        } catch {
+            if spool == nil { throw error }
+        }
+        guard let spool else { throw StorageError(.failed, "could not create a folder in the inbox \(shown(path))") }
+        return spool
     }
 
     private func stagingAreas() -> [StagingArea] {
         guard let inbox = try? filesystem.open(creating: false),
             let area = try? StagingArea(named: Self.stagingName, in: inbox, parentPath: path, creating: false)
-        else { return [spool] }
-        return [spool, area]
+        else { return [spool].compactMap(\.self) }
+        return [spool, area].compactMap(\.self)
     }
 
     // MARK: Delivering
