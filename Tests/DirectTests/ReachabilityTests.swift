@@ -24,9 +24,18 @@ import Testing
         record { $0.recordDisconnection(ada, now: at(2)) }
         #expect(
             states == [
-                .connecting, .connected(via: bea), .connected(via: nil), .connected(via: nil), .notConnected,
+                .connecting, .connected(via: bea), .connected(via: nil), .connected(via: nil), .connecting,
             ])
         #expect(reachability.state(of: bea) == .notConnected && reachability.neighbours.isEmpty)
+    }
+
+    @Test func `a member that was reached is out of reach without its relay, as after the loss of a link`() {
+        var reachability = Reachability()
+        reachability.add(ada, now: at(0))
+        #expect(reachability.state(of: ada) == .notConnected)
+        reachability.setRelays([ada: bea], now: at(1))
+        reachability.setRelays([:], now: at(2))
+        #expect(reachability.state(of: ada) == .connecting)
     }
 
     @Test func `a member is absent while it has neither a link nor a relay`() {

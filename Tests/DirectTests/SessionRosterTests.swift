@@ -60,7 +60,7 @@ import Testing
         #expect(
             roster.drainChanges() == [
                 .state(other.id, .connecting), .state(other.id, .connected(via: member(3).id)),
-                .state(other.id, .connected(via: nil)), .state(other.id, .notConnected), .left(other.id),
+                .state(other.id, .connected(via: nil)), .state(other.id, .connecting), .left(other.id),
             ])
         #expect(roster.others.isEmpty && roster.member(other.id) == nil)
         // No changes are reported for a member that has left.
@@ -70,6 +70,30 @@ import Testing
         roster.recordFailure(of: other.id, now: Self.start)
         roster.recordDeparture(of: other.id, now: Self.start)
         #expect(roster.drainChanges().isEmpty)
+    }
+
+    @Test("during an outage a member has one state, until it is connected again or has left", arguments: [true, false])
+    func outage(returns: Bool) {
+        var roster = roster(1, with: 2)
+        let other = member(2).id
+        roster.recordConnection(to: other, via: nil, now: Self.start)
+        _ = roster.drainChanges()
+        roster.recordDisconnection(of: other, now: Self.start)
+        var (now, attemptCount) = (Self.start, 0)
+        while roster.member(other) != nil, !returns || attemptCount < 4 {
+            for _ in roster.dueAttempts(now: now) {
+                attemptCount += 1
+                roster.recordAttempt(to: other)
+                roster.recordFailure(of: other, now: now)
+            }
+            guard let next = roster.deadline(after: now) else { break }
+            now = next
+            roster.advance(to: now)
+        }
+        if returns { roster.recordConnection(to: other, via: nil, now: now) }
+        let changes = roster.drainChanges()
+        #expect(attemptCount >= 4)
+        #expect(changes == [.state(other, .connecting), returns ? .state(other, .connected(via: nil)) : .left(other)])
     }
 
     @Test func `a member that returns is new, and old news of its departure does not count`() {
@@ -270,7 +294,7 @@ import Testing
         claim.incarnation = 1
         roster.receive([claim], from: member(2).id, now: later(3))
         roster.recordDisconnection(of: member(2).id, now: later(3))
-        #expect(roster.drainChanges() == [.state(member(2).id, .notConnected), .left(member(2).id)])
+        #expect(roster.drainChanges() == [.state(member(2).id, .connecting), .left(member(2).id)])
         claim = member(3)
         claim.presence = .gone
         roster.receive([claim], from: member(2).id, now: later(3))

@@ -4,7 +4,8 @@ public import NearshareDirect
 public struct SessionSettings: Sendable {
     /// Limit on members at the same time, this node included: 2 to 64.
     public var memberLimit = 8
-    /// Time out of reach after which a member is removed.
+    /// Time out of reach after which a member is removed, at least 1 second. It begins when the last link to the member is known
+    /// to be lost: at once where the link was closed or has broken, after 12 seconds of silence where nothing arrives any more.
     public var timeout = Duration.seconds(30)
     /// The members between which there are direct links.
     public var topology = SessionTopology.automatic

@@ -2,9 +2,9 @@ public import NearshareBase
 
 /// The connectivity of a session's member, as this member sees it.
 public enum MemberState: Sendable, Hashable {
-    /// Unreachable. Connection attempts continue until the session's timeout.
+    /// Not reached so far, and no connection attempt has begun.
     case notConnected
-    /// A connection attempt is in progress.
+    /// Out of reach: attempts to connect continue until one succeeds, or the session's timeout has passed.
     case connecting
     /// Connected by a direct link, or through a relay.
     case connected(via: PeerID?)

@@ -16,7 +16,7 @@ struct Reachability: Sendable {
         var isTried = false
     }
 
-    /// The state of each member's links.
+    /// The state of each member's links. It is one and the same for as long as a member is out of reach, however many attempts fail.
     private var states: [PeerID: MemberState] = [:]
     /// The relay that announces a link to a member to which this member has none.
     private(set) var relays: [PeerID: PeerID] = [:]
@@ -92,14 +92,13 @@ struct Reachability: Sendable {
     mutating func recordDisconnection(_ id: PeerID, now: MonotonicInstant) {
         if unlinkedSince[id] == nil { unlinkedSince[id] = now }
         if absentSince[id] == nil, relays[id] == nil { absentSince[id] = now }
-        states[id] = .notConnected
+        states[id] = .connecting
     }
 
     /// - Parameter isMember: false when the member has left meanwhile.
     mutating func recordFailure(_ id: PeerID, isMember: Bool, now: MonotonicInstant) {
         attempts.remove(id)
         guard isMember, linkState(of: id) != .connected(via: nil) else { return }
-        if !linkState(of: id).isConnected { states[id] = .notConnected }
         if let latest = hints[id] {
             // An attempt that began before the hint says nothing about it.
             guard latest.isTried else {
@@ -126,7 +125,9 @@ struct Reachability: Sendable {
     /// Sets the relays of the members to which this member has no link. A member without either is absent.
     /// - Parameter now: nil after a change by which no member becomes absent.
     mutating func setRelays(_ new: [PeerID: PeerID], now: MonotonicInstant?) {
+        let before = relays
         relays = new.filter { states[$0.key] != nil && !linkState(of: $0.key).isConnected }
+        for id in before.keys where relays[id] == nil && states[id] == .notConnected { states[id] = .connecting }
         for (id, state) in states where !state.isConnected {
             if relays[id] != nil {
                 absentSince[id] = nil

@@ -3,7 +3,7 @@ package import NearshareBase
 /// The members of a session, and how each is reached. Every member keeps a roster. Members exchange their rosters, and newer
 /// entries take precedence, so that all rosters converge.
 ///
-///     a member as seen from this one:   not connected ──► connecting ──► connected (directly or by a relay) ──► not connected
+///     a member as seen from this one:   not connected ──► connecting ◄──► connected (directly or by a relay)
 ///
 /// The parts are ``MemberTable``, ``Reachability`` and ``DiscoveredAddresses``.
 package struct SessionRoster: Sendable {
