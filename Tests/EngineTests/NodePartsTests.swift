@@ -28,6 +28,15 @@ func sharedNames() throws {
             == "00a is not nearby; these are: ben (00000000000000a0), anna, Ben (00000000000000a2)")
 }
 
+@Test("an error names an empty text in quotation marks, and says where this node is the reason")
+func errorWords() {
+    #expect(NodeError.notFound("", nearby: []).description == "no peers found")
+    #expect(NodeError.ambiguity(of: "", rows: []) == "\"\" matches several peers; use the id of one:")
+    #expect(NodeError(HandshakeFailure.ownKey).description.hasPrefix("the peer is this node"))
+    #expect(NodeError(DirectClosure.closed(by: .local, .goingAway)).description.hasPrefix("the node is stopping"))
+    #expect(NodeError(DirectClosure.closed(by: .remote, .goingAway)).description.hasPrefix("the other side is shutting down"))
+}
+
 @Test("K3: a peer that violates the protocol is not connected to again: each try would be another guess")
 func violation() {
     let error = NodeError(DirectClosure.violation(MalformedInput("short authentication string: another one")))

@@ -90,10 +90,20 @@ import Testing
             stream.finish()
             await #expect(throws: (any Error).self) { try await stream.write([1]) }
             let source = InMemorySource(MemoryContent(file: "a", [1]))
-            for key in [[], [UInt8](repeating: 0, count: 31), [UInt8](repeating: 0, count: 33)] {
-                await #expect(throws: SessionError.self) {
-                    try await session.sendResource(source, to: [other], resumeKey: key)
+            for count in [0, 31, 33] {
+                let error = SessionError.invalidParameter("the resume key has \(count) bytes; it must have 32")
+                await #expect(throws: error) {
+                    try await session.sendResource(source, to: [other], resumeKey: [UInt8](repeating: 0, count: count))
                 }
+            }
+            let own = network.id(0)
+            await #expect(throws: SessionError.isThisNode) {
+                try await session.send(SessionMessage(bytes: []), to: [other, own])
+            }
+            await #expect(throws: SessionError.isThisNode) { try await session.openStream(named: "", to: own) }
+            await #expect(throws: SessionError.isThisNode) { try await session.waitUntilConnected(to: own) }
+            await #expect(throws: SessionError.isThisNode) {
+                try await session.sendResource(source, to: [own], resumeKey: Stage.resumeKey)
             }
             await #expect(throws: SessionError.self) {
                 try await session.sendResource(

@@ -118,4 +118,15 @@ import Testing
     func invalid(_ name: String) {
         #expect(throws: StorageError.self) { try machine(.application(name)) }
     }
+
+    @Test(
+        "the error about an identifier of an application says what is wrong with it",
+        arguments: [
+            ("", "\"\", is empty"), (".x", "\".x\", begins with a dot"), ("a/b", "\"a/b\", contains \"/\""),
+            (String(repeating: "x", count: 64), ", has 64 characters"),
+        ])
+    func wordsOfInvalid(_ name: String, _ words: String) {
+        let error = #expect(throws: StorageError.self) { try machine(.application(name)) }
+        #expect(error?.description.contains(words) == true)
+    }
 }

@@ -53,7 +53,7 @@ extension ClaimedFileName {
         else {
             throw StorageError(
                 .rejected,
-                "\(TerminalText.escaped(name, columns: 80)) is no name of a file; use 1 to "
+                "\(TerminalText.quoted(name, columns: 80)) is no name of a file; use 1 to "
                     + "\(ClaimedFileName.maximumByteCount) bytes without slashes")
         }
         self = claimed

@@ -59,7 +59,7 @@ extension LocalMachine {
         _ encryption: EncryptionPreference, _ limits: NodeLimits, _ log: (@Sendable (String) -> Void)?
     ) throws -> NodeSettings {
         if let interface, if_nametoindex(interface) == 0 {
-            throw NodeError.invalidParameter("there is no network interface \(TerminalText.escaped(interface))")
+            throw NodeError.invalidParameter("there is no network interface \(TerminalText.quoted(interface))")
         }
         var settings = try nodeSettings(
             name: name, interface: interface, discovery: findsOthers ? discovery() : nil,

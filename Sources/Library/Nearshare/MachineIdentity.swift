@@ -17,24 +17,30 @@ public enum MachineIdentity: Sendable, Hashable {
         switch self {
         case .user: return directories.state
         case .application(let name):
-            let isValid =
-                (1...63).contains(name.utf8.count) && name.utf8.first != UInt8(ascii: ".")
-                && name.utf8.allSatisfy { byte in
-                    switch byte {
-                    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."):
-                        true
-                    default: false
-                    }
-                }
-            guard isValid else {
+            if let problem = Self.problem(ofIdentifier: name) {
                 throw StorageError(
                     .failed,
-                    "\(TerminalText.escaped(name)) is no identifier of an application; use 1 to 63 letters, digits, hyphens and dots"
-                )
+                    "the identifier of the application, \(TerminalText.quoted(name)), \(problem); "
+                        + "use 1 to \(Self.maximumIdentifierByteCount) letters, digits, hyphens and dots")
             }
             return "\(directories.state)/\(StateDirectory.applicationsName)/\(name)"
         case .ephemeral: return nil
         }
+    }
+
+    private static let maximumIdentifierByteCount = 63
+
+    /// The rule that an identifier of an application violates, as words about it; nil for a valid one.
+    private static func problem(ofIdentifier name: String) -> String? {
+        if name.isEmpty { return "is empty" }
+        if name.hasPrefix(".") { return "begins with a dot" }
+        let wrong = name.unicodeScalars.first { scalar in
+            switch scalar {
+            case "a"..."z", "A"..."Z", "0"..."9", "-", ".": false
+            default: true
+            }
+        }
+        if let wrong { return "contains \(TerminalText.quoted(String(wrong)))" }
+        return name.utf8.count > maximumIdentifierByteCount ? "has \(name.utf8.count) characters" : nil
     }
 }

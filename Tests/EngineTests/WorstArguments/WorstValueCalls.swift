@@ -134,6 +134,16 @@ extension WorstCall {
                 result.delivered.append(item)
             }
         },
+        WorstCall("TransferOutcome.description") {
+            let codes = 0...UInt8.max
+            var outcomes: [TransferOutcome] = [.completed, .expired, .interrupted]
+            outcomes += codes.compactMap(DeclineReason.init(rawValue:)).map { TransferOutcome.declined($0) }
+            for side in [TransferOutcome.Side.local, .remote] {
+                outcomes.append(.cancelled(by: side))
+                outcomes += codes.compactMap(TransferFailure.init(rawValue:)).map { TransferOutcome.failed($0, at: side) }
+            }
+            #expect(Set(outcomes.map(\.description)).count == outcomes.count)
+        },
         WorstCall(
             "TransferProgress.phase", "TransferProgress.done", "TransferProgress.total", "TransferProgress.rate",
             "TransferProgress.timeLeft", "TransferProgress.isIncoming"

@@ -124,7 +124,7 @@ extension Node {
     ) throws(NodeError) -> Transfer {
         let sender = LocalSendSender(
             source, to: target, by: try localSendServer, timeout: timeout, rateLimit: rateLimit, pinPrompt: pinPrompt)
-        guard start({ await sender.run() }) else { throw .unavailable("the node is shutting down") }
+        guard start({ await sender.run() }) else { throw Self.stoppedError }
         transferProgress.add(sender.transfer)
         return sender.transfer
     }

@@ -9,7 +9,7 @@ extension Node {
     /// - Parameter service: the type that the peers advertise.
     func browseNetwork(for service: ServiceType = .nearshare) throws(NodeError) -> NearbyChanges {
         guard let discovery = settings.discovery else {
-            throw .unavailable("this node has no discovery; give an address such as 192.168.1.20:4000")
+            throw .unavailable("this node has no discovery; connect to an address such as 192.168.1.20:4000")
         }
         return try browse(discovery, for: service, interface: settings.interface)
     }

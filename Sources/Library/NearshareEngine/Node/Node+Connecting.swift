@@ -49,7 +49,7 @@ extension Node {
         }
         guard isStarted else {
             link.close()
-            throw .unavailable("the node is stopping")
+            throw Self.stoppedError
         }
         do {
             let connection = try await Connection.open(driver, link.remote, destination, settings, transferProgress)

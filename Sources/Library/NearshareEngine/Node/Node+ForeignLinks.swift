@@ -32,7 +32,7 @@ extension Node {
     ) throws(NodeError) {
         guard insert(listener, nil) else {
             listener.close()
-            throw .unavailable("the node is shutting down")
+            throw Self.stoppedError
         }
         do throws(ThreadError) {
             let thread = try BlockingThread.start { self.acceptForeignLinks(from: listener, for: service, reject, serve) }

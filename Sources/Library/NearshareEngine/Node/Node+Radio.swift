@@ -48,7 +48,7 @@ extension Node {
                 radioState.fulfil(.unavailable(error.description))
             }
         }
-        if !isStarted { radioState.fulfil(.unavailable("the node is shutting down")) }
+        if !isStarted { radioState.fulfil(.unavailable(Self.stoppedError.description)) }
     }
 
     private func listen(
@@ -78,7 +78,7 @@ extension Node {
             }
         }
         guard insert(listener, advertisement) else {
-            throw .unavailable("the node is shutting down")
+            throw Self.stoppedError
         }
         return (listener, advertisement)
     }

@@ -289,7 +289,7 @@ public final class Node: Sendable {
         return isKept
     }
 
-    static var stoppedError: NodeError { .unavailable("the node has stopped; start another one") }
+    static var stoppedError: NodeError { .unavailable("the node is stopping, or has stopped; start another one") }
 
     var openedRadio: Radio? { state.withLock { $0.radio } }
 

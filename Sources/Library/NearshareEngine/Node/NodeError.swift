@@ -36,7 +36,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .blocked(let peer): "\(peer) is blocked"
         case .notFound(_, let nearby) where nearby.isEmpty: "no peers found"
         case .notFound(let text, let nearby):
-            "\(TerminalText.escaped(text)) is not nearby; these are: \(Self.list(nearby))"
+            "\(NameText.shown(text)) is not nearby; these are: \(Self.list(nearby))"
         case .ambiguous(let text, let peers):
             Self.ambiguity(of: text, rows: peers.map { "\($0.name.shown)  \($0.id.hex)" })
         }
@@ -53,7 +53,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
 
     /// The sentence for a text that selects several peers, with a row for each.
     package static func ambiguity(of text: String, rows: [String]) -> String {
-        "\(TerminalText.escaped(text)) matches several peers; use the id of one:" + rows.map { "\n  \($0)" }.joined()
+        "\(NameText.shown(text)) matches several peers; use the id of one:" + rows.map { "\n  \($0)" }.joined()
     }
 
     /// The first of the peers; those that share a name with their ids.
@@ -100,9 +100,8 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .closed(by: .remote, .violation):
             self = .connectionLost("the other side reports a protocol violation by this machine; update the older of the two")
         case .closed(by: .remote, .unattended):
-            self = .refused(
-                "the peer's user cannot be asked; receive in a terminal of that machine"
-            )
+            self = .refused("the peer's user cannot be asked; its program needs a user who sees it, such as in a terminal")
+        case .closed(by: .local, .goingAway): self = .connectionLost("the node is stopping; start another one")
         case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the other side has too many connections; try later")
         case .closed: self = .connectionLost("the other side is shutting down; try again")
         case .violation(let what):

@@ -144,24 +144,25 @@ extension Session {
     }
 
     private func targets(_ members: [PeerID]?) throws(SessionError) -> [PeerID] {
-        if let members { try Self.check(receivers: members) }
+        if let members { try check(receivers: members) }
         let found: Result<[PeerID], SessionError> = state.withLock { state in
             if let end = state.end { return .failure(end) }
             guard let members else {
                 let all = state.members.roster.memberIDs
                 return all.isEmpty ? .failure(Self.noMembers) : .success(all)
             }
-            let absent = members.first { $0 == node.id || state.members.roster.member($0) == nil }
+            let absent = members.first { state.members.roster.member($0) == nil }
             return absent.map { .failure(.notConnected($0)) } ?? .success(members)
         }
         return try found.get()
     }
 
-    private static func check(receivers: [PeerID]) throws(SessionError) {
+    private func check(receivers: [PeerID]) throws(SessionError) {
         guard !receivers.isEmpty else { throw .invalidParameter("the list of receivers is empty") }
         guard receivers.count == 1 || Set(receivers).count == receivers.count else {
             throw .invalidParameter("a receiver is listed twice")
         }
+        guard !receivers.contains(node.id) else { throw .isThisNode }
     }
 
     private static var noMembers: SessionError {
@@ -361,13 +362,16 @@ extension Session {
         _ source: any ResourceSource, to members: [PeerID], resumeKey: [UInt8], context: [UInt8] = [],
         timeout: Duration = .seconds(30)
     ) async throws(SessionError) -> [PeerID: Transfer] {
-        try Self.check(receivers: members)
+        try check(receivers: members)
         guard TransferOffer.isValid(timeout: timeout) else {
             throw .invalidParameter(TransferOffer.timeoutRule)
         }
-        guard resumeKey.count == 32, context.count <= TransferOffer.maximumContextByteCount else {
+        guard resumeKey.count == 32 else {
+            throw .invalidParameter("the resume key has \(resumeKey.count) bytes; it must have 32")
+        }
+        guard context.count <= TransferOffer.maximumContextByteCount else {
             throw .invalidParameter(
-                "a resume key must have 32 bytes, a context at most \(TransferOffer.maximumContextByteCount)")
+                "the context has \(context.count) bytes; the limit is \(TransferOffer.maximumContextByteCount)")
         }
         var links: [PeerID: SessionLink] = [:]
         for member in members { links[member] = try await bestLink(to: member) }
@@ -394,6 +398,7 @@ extension Session {
     private func knownLink(to member: PeerID) -> Result<SessionLink?, SessionError> {
         state.withLock { state in
             if let end = state.end { return .failure(end) }
+            guard member != node.id else { return .failure(.isThisNode) }
             guard state.members.roster.state(of: member).isConnected else { return .failure(.notConnected(member)) }
             // The peer refuses streams and offers until it has joined as well (A1).
             guard state.members.roster.isLinked(member) else { return .success(nil) }

@@ -15,7 +15,8 @@ extension Session {
             var roster = state.members.roster
             if let end = state.end { return .failure(end) }
             guard roster.isFounder else { return .failure(.invalidParameter("only the founder of a session removes members")) }
-            guard roster.member(member) != nil, member != node.id else { return .failure(.notConnected(member)) }
+            guard member != node.id else { return .failure(.isThisNode) }
+            guard roster.member(member) != nil else { return .failure(.notConnected(member)) }
             guard roster.canRemove else {
                 return .failure(.unavailable("too many members were removed; start another session"))
             }

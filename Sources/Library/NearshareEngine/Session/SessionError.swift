@@ -42,9 +42,12 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
         case .declined: "the invitation was declined"
         case .full: "the session is full; raise the member limit, or wait until a member leaves"
         case .removed: "the founder of the session has removed this node; start or join another one"
-        case .left: "this node has left the session; start or join another one"
+        case .left: "this node has left the session, or is stopping; start or join another one"
         }
     }
+
+    /// The error of an operation with another member that names this node.
+    package static var isThisNode: SessionError { .invalidParameter("the peer is this node; name another member") }
 
     init(_ error: NodeError) {
         switch error {

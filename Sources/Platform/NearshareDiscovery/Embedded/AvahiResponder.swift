@@ -233,7 +233,7 @@ final class AvahiResponder: EventLoop {
     }
 
     private func error(_ code: Int32, _ action: String) -> DiscoveryError {
-        DiscoveryError("could not \(action): \(Self.text(code)); `nearshare doctor` may know more")
+        DiscoveryError("could not \(action): \(Self.text(code)); is the network up?")
     }
 
     static func text(_ code: Int32) -> String { String(cString: avahi_strerror(code)).lowercased() }

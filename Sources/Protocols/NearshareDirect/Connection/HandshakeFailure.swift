@@ -21,7 +21,7 @@ package enum HandshakeFailure: Error, Sendable, Hashable, CustomStringConvertibl
             "the encrypted handshake failed (\(reason)); try again, and suspect an attack if it fails again"
         case .encryption:
             "one peer requires encryption and the other does not use it; choose `optional` or `required` on both"
-        case .ownKey: "the peer has this machine's own key; connect to another machine"
+        case .ownKey: "the peer is this node, or has its key; connect to another peer"
         }
     }
 }

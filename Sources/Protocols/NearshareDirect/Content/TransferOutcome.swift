@@ -22,6 +22,49 @@ public enum TransferOutcome: Sendable, Hashable, Codable {
     case interrupted
 }
 
+extension TransferOutcome: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .completed: "completed"
+        case .declined(let reason): "declined: \(reason.words)"
+        case .expired: "not answered in time"
+        case .cancelled(by: .local): "cancelled at this end"
+        case .cancelled(by: .remote): "cancelled by the peer"
+        case .failed(let reason, at: .local): "failed at this end: \(reason.words)"
+        case .failed(let reason, at: .remote): "failed at the peer: \(reason.words)"
+        case .interrupted: "interrupted; send it again to resume it"
+        }
+    }
+}
+
+extension DeclineReason {
+    fileprivate var words: String {
+        switch self {
+        case .declined: "the receiver does not want it"
+        case .expired: "the receiver did not answer in time"
+        case .notAllowed: "the receiver accepts offers from friends only, or cannot ask its user"
+        case .tooLarge: "it is larger than the receiver accepts"
+        case .noSpace: "the receiver's disk is full"
+        case .busy: "the receiver was asked too often, or is busy; try again in a minute"
+        case .identityChanged: "the receiver knows the sender's name with another key"
+        case .acceptsNothing: "the receiver accepts nothing at the moment"
+        }
+    }
+}
+
+extension TransferFailure {
+    fileprivate var words: String {
+        switch self {
+        case .sourceChanged: "the content differs from the offer"
+        case .sourceUnreadable: "the content could not be read"
+        case .noSpace: "the receiver's disk is full"
+        case .refused: "the content does not match the offer, and was refused"
+        case .storageFailed: "the receiver could not store it"
+        case .tooLarge: "it is larger than the receiver accepts"
+        }
+    }
+}
+
 extension TransferOutcome {
     /// The outcome of a cancel at `side`.
     init(cancelledFor reason: CancelReason, at side: Side) {

@@ -43,11 +43,11 @@ package struct DiscoveryInfo: Sendable, Hashable {
         package var description: String {
             switch reason {
             case .key(let key):
-                "\(TerminalText.escaped(key)) is not a valid key: use one or more printable ASCII characters, without an equals sign"
+                "\(TerminalText.quoted(key)) is not a valid key; use printable ASCII characters without an equals sign"
             case .reservedKey(let key): "the key \(key) is reserved, as are v, id, n and m"
-            case .repeatedKey(let key): "the key \(TerminalText.escaped(key)) is a duplicate key; keys are not case-sensitive"
+            case .repeatedKey(let key): "the key \(TerminalText.quoted(key)) is a duplicate key; keys are not case-sensitive"
             case .pairTooLong(let key, let count):
-                "\(TerminalText.escaped(key)) and its value have \(count) bytes; the limit is \(maximumPairByteCount)"
+                "\(TerminalText.quoted(key)) and its value have \(count) bytes; the limit is \(maximumPairByteCount)"
             case .tooLong(let count): "discovery info of \(count) bytes; the limit is \(maximumByteCount)"
             case .tooMany(let count): "discovery info of \(count) pairs; the limit is \(maximumPairCount)"
             }
