@@ -109,6 +109,21 @@ import Testing
         #expect(table.classify(Self.member(0, incarnation: .max)) == .ignored)
     }
 
+    @Test("S6: a number is raised by one step at most, which hides a member from those that join later")
+    func raisedNumbers() {
+        var table = table()
+        table.refute(Self.member(0, incarnation: 1_024, presence: .gone))
+        // A leap over the limit is not even refuted.
+        let leap = table.classify(Self.member(0, incarnation: 1_024 + 1_024 + 2, presence: .gone))
+        #expect(leap == .ignored && table.ownEntry.incarnation == 1_025)
+        // A member that knew the own entry before follows; one that has just joined does not learn of it.
+        var known = MemberTable(own: Self.member(1), maximumMemberCount: 8)
+        _ = known.store(Self.member(0, incarnation: 1))
+        #expect(known.classify(table.ownEntry) == .newer)
+        let joining = MemberTable(own: Self.member(2), maximumMemberCount: 8)
+        #expect(joining.classify(table.ownEntry) == .ignored)
+    }
+
     @Test("A4: a claim that this member is gone is refuted by a higher incarnation")
     func refutation() {
         var table = table()

@@ -158,6 +158,8 @@ import Nearshare
             print("\(member.name) is in the room")
             break
         }
+        let host = session.members.filter(\.state.isConnected).map(\.id).reduce(node.id, min)
+        if host == node.id { print("this node is the host") }
         await session.leave()
         await other.leave()
     }

@@ -37,7 +37,8 @@ extension Session {
     ///     let moves = try session.channel(Move.self, named: "moves")
     ///     try await moves.send(Move(from: 12, to: 28))
     ///     for await (move, sender) in moves { … }
-    /// - Parameter name: 1 to 63 bytes of UTF-8. A channel that is opened again is the same one, with one reader in all.
+    /// - Parameter name: 1 to 63 bytes of UTF-8. A channel that is opened again is the same one, with one reader in all; with
+    ///   another type, each value goes to one of the readers, and is dropped if it is not of that reader's type.
     /// - Throws: ``SessionError/invalidParameter(_:)`` for an empty or too long name.
     public func channel<Value: Codable & Sendable>(
         _ type: Value.Type = Value.self, named name: String

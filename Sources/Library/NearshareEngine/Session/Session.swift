@@ -211,7 +211,8 @@ public final class Session: Sendable {
         }
     }
 
-    /// The member that has started the session, and may remove others; nil while it is not known, and in a room.
+    /// The member that has started the session, and may remove others. The node that has started it knows it at once; on others
+    /// it is nil until they are connected to a member that knows it, a moment after they have joined. Always nil in a room.
     public var founder: PeerID? { state.withLock { $0.members.roster.founder?.fingerprint.peerID } }
 
     /// Sets what this node tells all other members about itself, those that join later included, as ``Member/metadata``. The
@@ -264,7 +265,8 @@ public final class Session: Sendable {
     }
 
     /// Leaves the session, after reliable messages, finished streams and transfers have arrived, or `waiting` has passed; a
-    /// negative time counts as none.
+    /// negative time counts as none. The sequences of the session end when the program has read what had arrived before; a
+    /// message that is read only then counts as lost at its sender.
     /// - Returns: what had not arrived, for each member concerned; nothing when all has.
     @discardableResult
     public func leave(waiting: Duration = .seconds(5)) async -> [Undelivered] {

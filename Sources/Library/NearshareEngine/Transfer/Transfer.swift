@@ -62,7 +62,8 @@ public final class Transfer: Sendable {
         return stream
     }
 
-    /// Waits for the end of the transfer.
+    /// Waits for the end of the transfer, also in a task that is cancelled: ``cancel()`` ends the transfer. ``progress`` ends
+    /// with the task that iterates it.
     public var result: TransferResult {
         get async {
             await withCheckedContinuation { continuation in
