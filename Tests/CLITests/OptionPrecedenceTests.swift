@@ -73,4 +73,15 @@ import Testing
         let settings = try send.transport.nodeSettings(machine, for: send.peers, log: send.global.logger)
         #expect(settings.interface == "wlan3" && settings.name.claimed == "attic" && settings.radio == nil)
     }
+
+    @Test func `the interface and the name of the command line come before those of the configuration`() throws {
+        let machine = try machine("interface = \"wlan3\"\nname = \"attic\"")
+        let send: SendCommand = try parse("send a --to 10.0.0.1:4000 --adapter none --interface lo")
+        let settings = try send.transport.nodeSettings(machine, for: send.peers, log: send.global.logger)
+        #expect(settings.interface == "lo")
+        let run: MeshRunCommand = try parse("mesh run --name anna --interface lo --adapter none")
+        let options = run.receiving.nodeOptions(log: run.global.logger)
+        let receiving = try machine.nodeSettings(name: options.name, interface: options.interface, discovery: nil)
+        #expect(receiving.interface == "lo" && receiving.name.claimed == "anna")
+    }
 }

@@ -455,10 +455,10 @@ private final class MovableTime: Sendable {
         #expect(
             try json(.hotspot(joining))
                 == #"hotspot_state {"interface":"wlan0","name":"nearshare-ab12","peer":"1a2b3c4d5e6f7081","state":"joining"}"#)
-        let refused = HotspotStep(.refused, with: anna, because: .timedOut, "no hotspot: anna was not ready in time")
+        let abandoned = HotspotStep(.abandoned, with: anna, because: .timedOut, "no hotspot: anna was not ready in time")
         #expect(
-            try json(.hotspot(refused))
-                == #"hotspot_state {"detail":"no hotspot: anna was not ready in time","peer":"1a2b3c4d5e6f7081","reason":"timed_out","state":"refused"}"#
+            try json(.hotspot(abandoned))
+                == #"hotspot_state {"detail":"no hotspot: anna was not ready in time","peer":"1a2b3c4d5e6f7081","reason":"timed_out","state":"abandoned"}"#
         )
         let ended = HotspotStep(.ended, interface: "wlan0", replaced: "Office")
         #expect(try json(.hotspot(ended)) == #"hotspot_state {"interface":"wlan0","replaced":"Office","state":"ended"}"#)

@@ -220,14 +220,14 @@ class TransferStory(RadioStory):
         """Waits until a send goes on one way or the other. Returns whether that is the hotspot."""
 
         def is_decided(event):
-            return event["state"] in ("active", "refused")
+            return event["state"] in ("active", "abandoned")
 
         try:
             event = sending.wait_for("hotspot_state", is_decided, timeout=4 * TIMEOUT)
         except AssertionError:
             print(sending.story(), file=sys.stderr)
             raise
-        if event["state"] == "refused":
+        if event["state"] == "abandoned":
             # On a starved machine the access point does not start every time.
             self.assertIn(event["reason"], ("failed", "timed_out"), sending.story())
             print(sending.story(), receiving(), file=sys.stderr)

@@ -2,7 +2,7 @@ import NearshareBase
 import NearshareMesh
 import NearshareTesting
 
-/// One sample of each packet of the frame path.
+/// Values that encoders and decoders of the mesh are tested with: each field at its limits, absent and present.
 enum MeshSamples {
     static let sender = PeerID(hex: "0011223344556677")!
     static let recipient = PeerID(hex: "8899aabbccddeeff")!

@@ -89,7 +89,7 @@ import Testing
                     Issue.record("there is no network")
                 }
             }
-            #expect(record.steps.last?.state == .refused && record.steps.last?.reason == reason)
+            #expect(record.steps.last?.state == .abandoned && record.steps.last?.reason == reason)
         }
     }
 

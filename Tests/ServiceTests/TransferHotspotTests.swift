@@ -381,7 +381,7 @@ struct TransferHotspotTests {
         let lines = sender.notices.filter { $0.hasSuffix("going on over Bluetooth") }
         #expect(lines.count == 1 && lines[0].contains(number == 0 ? "bea declined the hotspot" : "cannot take part"))
         #expect(air.byteCount.load(ordering: .relaxed) > Self.size && adaPoint.hasEnded)
-        #expect(sender.hotspotSteps.last?.state == .refused)
+        #expect(sender.hotspotSteps.last?.state == .abandoned)
         #expect(sender.hotspotSteps.last?.reason == (number == 0 ? .declined : .unavailable))
         let reasons = receiver.hotspotSteps.compactMap(\.reason)
         #expect(reasons == (number == 0 ? [.declined] : number == 3 ? [] : [.unavailable]))

@@ -39,7 +39,7 @@ package struct HotspotOperation: Sendable {
             plan = try await connection.prepare(on: interface)
         } catch {
             // The failure ends the command, which says it.
-            report(HotspotStep(.refused, because: .unavailable))
+            report(HotspotStep(.abandoned, because: .unavailable))
             throw error
         }
         do {
@@ -52,7 +52,7 @@ package struct HotspotOperation: Sendable {
                     { [connection, network] in try await connection.start(network) })
             } catch {
                 if error as? WiFiError != .stopped {
-                    report(HotspotStep(.refused, interface: plan.interface, because: .failed))
+                    report(HotspotStep(.abandoned, interface: plan.interface, because: .failed))
                 }
                 throw error
             }
@@ -76,6 +76,7 @@ package struct HotspotOperation: Sendable {
     private func run<Value: Sendable>(
         _ hotspot: Hotspot, _ body: @Sendable (Hotspot) async throws -> Value
     ) async throws -> Value {
+        async let _ = hotspot.watchNetwork()
         defer {
             // The failure ends the command, which says it.
             if hotspot.knownFailure != nil { report(.ended(hotspot.plan, because: .failed, nil)) }
@@ -100,7 +101,7 @@ package struct HotspotOperation: Sendable {
         case .ask(let ask):
             report(HotspotStep(.asking, interface: plan.interface))
             guard await ask("\(consequences)\nmake the hotspot? [y]es, [n]o: ") else {
-                report(HotspotStep(.refused, interface: plan.interface, because: .declined))
+                report(HotspotStep(.abandoned, interface: plan.interface, because: .declined))
                 throw CommandFailure(.declined, "no hotspot was made, and nothing was changed")
             }
         }
@@ -136,11 +137,12 @@ package struct Hotspot: Sendable {
 
     fileprivate var knownFailure: WiFiError? { failed.current }
 
+    /// Records the failure when the network ends by itself.
+    fileprivate func watchNetwork() async {
+        if let error = await connection.failure { failed.fulfil(error) }
+    }
+
     /// Waits until the network has ended by itself.
     /// - Returns: whether it has; false when the task is cancelled.
-    package func waitForFailure() async -> Bool {
-        guard let error = await connection.failure else { return false }
-        failed.fulfil(error)
-        return true
-    }
+    package func waitForFailure() async -> Bool { await failed.value != nil }
 }

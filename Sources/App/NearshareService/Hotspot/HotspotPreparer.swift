@@ -191,7 +191,7 @@ extension PreparedHotspot.Failure {
     /// The step for both users: there is no network, and the transfer goes on over Bluetooth.
     /// - Parameter name: the name of the peer, escaped.
     func step(with peer: PeerID, named name: String) -> HotspotStep {
-        HotspotStep(.refused, with: peer, because: reason, "\(text(peer: name)); going on over Bluetooth")
+        HotspotStep(.abandoned, with: peer, because: reason, "\(text(peer: name)); going on over Bluetooth")
     }
 
     private var reason: HotspotStep.Reason {

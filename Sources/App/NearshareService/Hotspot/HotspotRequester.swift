@@ -25,14 +25,14 @@ package struct HotspotRequester: Sendable {
             reporter.report(.hotspot(HotspotStep(state, with: destination.id, because: reason, sentence)))
         }
         guard !destination.addresses.isEmpty, destination.addresses.allSatisfy({ $0.medium == .bluetooth }) else {
-            report(.refused, because: .notNeeded, "\(name) is in a common network: no hotspot is needed")
+            report(.abandoned, because: .notNeeded, "\(name) is in a common network: no hotspot is needed")
             return nil
         }
         let prepared: PreparedHotspot
         do throws(WiFiError) {
             prepared = try await preparer.prepare()
         } catch {
-            report(.refused, because: .unavailable, "\(error.reason); sending over Bluetooth")
+            report(.abandoned, because: .unavailable, "\(error.reason); sending over Bluetooth")
             return nil
         }
         guard let consequences = prepared.consequences else { return prepared }
@@ -46,7 +46,7 @@ package struct HotspotRequester: Sendable {
             report(.asking)
             if await ask("\(consequences)\nmake the hotspot? [y]es, [n]o: ") { return prepared }
             await prepared.stop()
-            report(.refused, because: .declined, "no hotspot is made; sending over Bluetooth")
+            report(.abandoned, because: .declined, "no hotspot is made; sending over Bluetooth")
             return nil
         }
     }

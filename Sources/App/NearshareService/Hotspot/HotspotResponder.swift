@@ -88,7 +88,7 @@ final class HotspotResponder: Sendable {
         let needsNoAnswer = leavesWiFi && peer.trustStatus.isFriend || hasAgreed
         guard needsNoAnswer || context.prompts?.canAsk == true else {
             report(
-                .refused, because: .unavailable,
+                .abandoned, because: .unavailable,
                 "\(name) offers a hotspot, but the user cannot be asked; `nearshare receive --leave-wifi` lets friends have it")
             return request.declineUnprompted(.unavailable)
         }
@@ -97,14 +97,14 @@ final class HotspotResponder: Sendable {
             prepared = try await preparer.prepare()
         } catch {
             report(
-                .refused, because: .unavailable,
+                .abandoned, because: .unavailable,
                 "could not accept the hotspot of \(name): \(error.cause); going on over Bluetooth")
             return request.declineUnprompted(.unavailable)
         }
         guard let accessPoint = Self.accessPoint(request.roles, local: prepared.roles) else {
             await prepared.stop()
             report(
-                .refused, because: .unavailable,
+                .abandoned, because: .unavailable,
                 "\(name) offers a hotspot, but neither machine can be the access point; going on over Bluetooth")
             return request.declineUnprompted(.unavailable)
         }
@@ -146,7 +146,7 @@ final class HotspotResponder: Sendable {
         about request: HotspotRequest, _ prepared: PreparedHotspot, accessPoint: HotspotEnd, _ context: Context
     ) async -> HotspotStep? {
         let peer = request.peer
-        guard let prompts = context.prompts else { return HotspotStep(.refused, with: peer.id, because: .unavailable) }
+        guard let prompts = context.prompts else { return HotspotStep(.abandoned, with: peer.id, because: .unavailable) }
         let givenName = context.trust.machine.shown(peer).name
         let quoted = givenName.quoted(of: peer.id)
         let wish =
@@ -168,15 +168,15 @@ final class HotspotResponder: Sendable {
             })
         switch answer {
         case .yes, .always, .part: return nil
-        case .no: return HotspotStep(.refused, with: peer.id, because: .declined)
+        case .no: return HotspotStep(.abandoned, with: peer.id, because: .declined)
         // Nothing shows the question any more.
-        case .unwatched: return HotspotStep(.refused, with: peer.id, because: .unavailable)
+        case .unwatched: return HotspotStep(.abandoned, with: peer.id, because: .unavailable)
         case .block:
             context.trust.block(peer)
-            return HotspotStep(.refused, with: peer.id, because: .declined)
+            return HotspotStep(.abandoned, with: peer.id, because: .declined)
         case .ended:
             return HotspotStep(
-                .refused, with: peer.id, because: .transferEnded, "the hotspot is not needed any more; nothing was changed")
+                .abandoned, with: peer.id, because: .transferEnded, "the hotspot is not needed any more; nothing was changed")
         }
     }
 

@@ -14,8 +14,8 @@ package struct HotspotStep: Sendable {
         case joining
         /// Both ends of the transfer are in the network.
         case active
-        /// There is no network. A transfer goes on over Bluetooth.
-        case refused
+        /// There is no network, for the reason that is stated. A transfer goes on over Bluetooth.
+        case abandoned
         /// The network is gone, and the device has the connection that it had before.
         case ended
     }
@@ -24,7 +24,7 @@ package struct HotspotStep: Sendable {
     package enum Reason: String, Sendable {
         /// The peers have a common network.
         case notNeeded = "not_needed"
-        /// A user said no.
+        /// A user declined it.
         case declined
         /// A machine cannot take part, or its user cannot be asked.
         case unavailable

@@ -216,8 +216,8 @@ extension Node {
             continuations.sessions.yield(invitation)
             start { await Self.expire(incoming, at: expiry, self.settings) }
         case .share(let id, let share):
-            guard let room = session(id)?.room?.room, let hash = known.handshake?.handshakeHash,
-                let exchange = room.exchange(on: hash, seed: settings.random(CPace.seedByteCount)),
+            guard let credentials = session(id)?.room?.credentials, let hash = known.handshake?.handshakeHash,
+                let exchange = credentials.exchange(on: hash, seed: settings.random(CPace.seedByteCount)),
                 let answer = incoming.share(answering: share, with: exchange)
             else { return incoming.driver.send(.refuse(id, .unknown)) }
             incoming.driver.send(.share(id, answer))

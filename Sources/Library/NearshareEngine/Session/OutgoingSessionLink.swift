@@ -44,7 +44,7 @@ final class OutgoingSessionLink: Sendable {
         self.invitation = invitation
         self.secret = secret
         self.room = room
-        state = Mutex(State(isProven: room?.room.secret == nil))
+        state = Mutex(State(isProven: room?.credentials.secret == nil))
         self.expected = expected
         self.voucher = voucher
         self.outcome = outcome
@@ -60,7 +60,7 @@ final class OutgoingSessionLink: Sendable {
 
     /// The first frame on the link: the share for the proof of a room's secret, or the invitation.
     func frame(on handshakeHash: [UInt8], random: (Int) -> [UInt8]) -> SessionFrame {
-        if let exchange = room?.room.exchange(on: handshakeHash, seed: random(CPace.seedByteCount)),
+        if let exchange = room?.credentials.exchange(on: handshakeHash, seed: random(CPace.seedByteCount)),
             let id = invitation.invitedSession
         {
             state.withLock { $0.exchange = exchange }

@@ -16,14 +16,15 @@ public enum RoomAdmission: Sendable, Hashable {
 
 /// The room of a session, and the rate at which untrusted peers may guess its secret (S19).
 final class Room: Sendable {
-    let room: SessionRoom
+    /// The identifier of the session, and the secret.
+    let credentials: SessionRoom
     let admission: RoomAdmission
     private let guesses: Mutex<TokenBucket>
     /// The peers about which the user is being asked because they have invited this node.
     private let asked = Mutex<Set<PeerID>>([])
 
-    init(_ room: SessionRoom, _ admission: RoomAdmission, now: MonotonicInstant) {
-        self.room = room
+    init(_ credentials: SessionRoom, _ admission: RoomAdmission, now: MonotonicInstant) {
+        self.credentials = credentials
         self.admission = admission
         guesses = Mutex(TokenBucket(capacity: Self.guessCapacity, perSecond: Self.guessesPerSecond, now: now))
     }

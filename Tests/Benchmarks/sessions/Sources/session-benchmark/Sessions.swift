@@ -37,18 +37,23 @@ enum TestSession {
             for (_, listener, _) in all.dropFirst() {
                 async let joined = listener.sessionInvitations.first { _ in true }?.accept(settings)
                 _ = try await first.invite(PeerDestination(addresses: [("127.0.0.1", listener.port)]))
-                sessions.append(try await joined!)
+                guard let session = try await joined else { fatalError("a node has stopped before it was invited") }
+                sessions.append(session)
             }
             for (session, member) in zip(sessions, all) {
-                for other in all where other.node.id != member.node.id {
-                    while !session.members.contains(where: { $0.id == other.node.id }) {
-                        try await Task.sleep(for: .milliseconds(1))
-                    }
-                    try await session.waitUntilConnected(to: other.node.id)
-                }
+                let others = all.map(\.node.id).filter { $0 != member.node.id }
+                await waitForMembers(others, in: session)
+                for other in others { try await session.waitUntilConnected(to: other) }
             }
             try await body(all, sessions)
             for session in sessions { await session.leave() }
+        }
+    }
+
+    private static func waitForMembers(_ ids: [PeerID], in session: Session) async {
+        var changes = session.changes.makeAsyncIterator()
+        while !Set(ids).isSubset(of: session.members.map(\.id)) {
+            guard await changes.next() != nil else { fatalError("a session has ended before all have joined it") }
         }
     }
 }
@@ -103,7 +108,9 @@ enum Streams {
                     stream.finish()
                 }()
                 var count = 0
-                let arriving = await sessions[1].streams.first { _ in true }!
+                guard let arriving = await sessions[1].streams.first(where: { _ in true }) else {
+                    fatalError("the session has ended before its stream arrived")
+                }
                 while let bytes = try await arriving.read(upTo: 256 << 10) { count += bytes.count }
                 try await written
                 precondition(count == total)
@@ -147,8 +154,9 @@ enum Resources {
                 together.append(seconds() - start)
                 start = seconds()
                 for other in others {
-                    let transfer = try await sessions[0].sendResource(at: path, to: [other])[other]!
-                    guard await transfer.result.outcome == .completed else { fatalError("a resource did not arrive") }
+                    for transfer in try await sessions[0].sendResource(at: path, to: [other]).values {
+                        guard await transfer.result.outcome == .completed else { fatalError("a resource did not arrive") }
+                    }
                 }
                 apart.append(seconds() - start)
             }
