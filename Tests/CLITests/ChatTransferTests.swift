@@ -94,7 +94,7 @@ private let peerID = ChatTyping.peerID
         typing.handle(.event(.receiving(.prompt(question))))
         #expect(count("accept from", in: typing) == 1 && typing.text.contains(" 2 ben (1) "), "\(typing.text)")
         #expect(!typing.text.contains("[a question in"), "\(typing.text)")
-        typing.handle(.event(.notice("/inbox/b.txt  (3 B) from ben", in: .peer(peerID))))
+        typing.handle(.event(.notice("/inbox/b.txt  (3 B) from ben", in: .peer(peerID), about: "/inbox/b.txt")))
         #expect(count("b.txt", in: typing) == 1, "\(typing.text)")
         typing.press(.alt("2"))
         typing.handle(.replied(.history(.peer(peerID)), .success(.chatMessages([]))))
@@ -119,7 +119,8 @@ private let peerID = ChatTyping.peerID
         var typing = ChatTyping()
         typing.meet("anna")
         typing.handle(.replied(.history(.peer(peerID)), .success(.chatMessages([]))))
-        let notice = ChatScreen.Input.event(.notice("/inbox/mib.bin  (1.0 MB) from anna", in: .peer(peerID)))
+        let notice = ChatScreen.Input.event(
+            .notice("/inbox/mib.bin  (1.0 MB) from anna", in: .peer(peerID), about: "/inbox/mib.bin"))
         let recorded = WallTime(milliseconds: typing.now.milliseconds - 3)
         let files = ChatScreen.Input.files(
             peerID,
@@ -182,7 +183,8 @@ private let peerID = ChatTyping.peerID
         let arrival = Arrival(
             kind: .file(startsPrograms: false), path: "/inbox/all.bin", name: "all.bin", size: 1, sender: peerID,
             senderName: "anna", conversation: .publicRoom)
-        let notice = ChatScreen.Input.event(.notice("/inbox/all.bin  (1 B) from anna", in: .publicRoom))
+        let notice = ChatScreen.Input.event(
+            .notice("/inbox/all.bin  (1 B) from anna", in: .publicRoom, about: "/inbox/all.bin"))
         let arrived = ChatScreen.Input.event(.receiving(.arrived(arrival, nil)))
         for input in isNoticeFirst ? [notice, arrived] : [arrived, notice] { typing.handle(input) }
         #expect(typing.text.contains("1 everyone (1)") && !typing.text.contains("all.bin"), "\(typing.text)")

@@ -93,7 +93,7 @@ private let peerID = ChatTyping.peerID
         view.endLoading(([], isLast: true))
         for number in 1...3_500 { view.addNotice("\(number)", at: WallTime(milliseconds: 0)) }
         #expect(view.items.count <= 3_000 && view.history == .partial)
-        guard case .notice("3500")? = view.items.last?.content else {
+        guard case .notice("3500", nil)? = view.items.last?.content else {
             Issue.record("the newest item was dropped")
             return
         }

@@ -37,6 +37,11 @@ private final class WrittenLines: Sendable {
     private let lines = Mutex<[String]>([])
     func append(_ line: String) { lines.withLock { $0.append(line) } }
     var all: [String] { lines.withLock { $0 } }
+    var output: TextReporter.Output {
+        .publish { event in
+            if case .notice(let line, _, _) = event { self.append(line) }
+        }
+    }
 }
 
 private func sent(
@@ -77,7 +82,7 @@ private final class MovableTime: Sendable {
     /// The lines that events cause.
     private func lines(_ events: OperationEvent...) -> [String] {
         let written = WrittenLines()
-        let reporter = TextReporter(output: .publish { line, _ in written.append(line) })
+        let reporter = TextReporter(output: written.output)
         for event in events { reporter.report(event) }
         return written.all
     }
@@ -124,7 +129,7 @@ private final class MovableTime: Sendable {
         let (clock, written) = (MovableTime(), WrittenLines())
         let friend = try #require(PeerID(hex: "00000000000000ff"))
         let limit = UnknownPeerLimiter(.rows, clock: { clock.now }, isKnown: { $0 == friend })
-        let reporter = TextReporter(output: .publish { line, _ in written.append(line) }, unknownPeers: limit)
+        let reporter = TextReporter(output: written.output, unknownPeers: limit)
         func report(_ numbers: Range<Int>) {
             for number in numbers {
                 reporter.report(.node(.chatMessage(line("text \(number)", from: PeerID(fitting: [UInt8(number & 255)])))))
@@ -155,7 +160,7 @@ private final class MovableTime: Sendable {
             let (clock, written) = (MovableTime(), WrittenLines())
             let friend = try #require(PeerID(hex: "00000000000000ff"))
             let limit = UnknownPeerLimiter(.rows, clock: { clock.now }, isKnown: { $0 == friend })
-            let reporter = TextReporter(output: .publish { line, _ in written.append(line) }, unknownPeers: limit)
+            let reporter = TextReporter(output: written.output, unknownPeers: limit)
             for _ in 0..<10 { reporter.report(.node(.chatMessage(line(text), isBundle: false))) }
             // Two of ten rows, and a notice for each; then that others are hidden.
             let width = written.all.reduce(0) { $0 + max(80, TerminalText.width(of: $1)) }
@@ -255,7 +260,7 @@ private final class MovableTime: Sendable {
         let (clock, written) = (MovableTime(), WrittenLines())
         let friend = try #require(PeerID(hex: "00000000000000ff"))
         let limit = UnknownPeerLimiter(.rows, clock: { clock.now }, isKnown: { $0 == friend })
-        let reporter = TextReporter(output: .publish { line, _ in written.append(line) }, unknownPeers: limit)
+        let reporter = TextReporter(output: written.output, unknownPeers: limit)
         func end(_ outcome: TransferOutcome, of peer: PeerID) {
             var result = received(outcome)
             result.peer = peer
@@ -303,12 +308,13 @@ private final class MovableTime: Sendable {
         #expect(lines(.delivered(try item(path: "", type: nil), .notShown, from: nil, nil)).isEmpty)
     }
 
-    @Test("published lines about an item name its sender, its conversation, and its end only where it has failed")
+    @Test("published lines about an item name its sender, its conversation and its path, and its end only where it has failed")
     func conversations() throws {
         let published = Mutex<[String]>([])
         let reporter = TextReporter(
-            output: .publish { line, conversation in
-                published.withLock { $0.append("\(conversation?.text ?? "none"): \(line)") }
+            output: .publish { event in
+                guard case .notice(let line, let conversation, let path) = event else { return }
+                published.withLock { $0.append("\(conversation?.text ?? "none"), \(path ?? "no item"): \(line)") }
             })
         let sender = ShownPeer(id: anna, name: try DisplayName("anna"), limitSource: "")
         reporter.report(.delivered(try item(), .notShown, from: sender, transfer, in: .publicRoom))
@@ -319,8 +325,9 @@ private final class MovableTime: Sendable {
         reporter.report(.receiveEnded(result))
         reporter.report(.notice("relaying"))
         let lines = published.withLock { $0 }
-        #expect(lines.count == 3 && lines[0] == "\(Conversation.publicRoom.text): /in/a.jpg  (1.5 KB, image/jpeg) from anna")
-        #expect(lines[1].hasPrefix("\(anna.hex): warning: ") && lines[2] == "none: relaying", "\(lines)")
+        #expect(lines.count == 3)
+        #expect(lines[0] == "\(Conversation.publicRoom.text), /in/a.jpg: /in/a.jpg  (1.5 KB, image/jpeg) from anna")
+        #expect(lines[1].hasPrefix("\(anna.hex), no item: warning: ") && lines[2] == "none, no item: relaying", "\(lines)")
     }
 
     @Test("P14: a type that the content contradicts, and a spooled item, are warnings")
@@ -463,7 +470,7 @@ private final class MovableTime: Sendable {
         let ended = HotspotStep(.ended, interface: "wlan0", replaced: "Office")
         #expect(try json(.hotspot(ended)) == #"hotspot_state {"interface":"wlan0","replaced":"Office","state":"ended"}"#)
         let written = WrittenLines()
-        let reporter = TextReporter(output: .publish { line, _ in written.append(line) })
+        let reporter = TextReporter(output: written.output)
         for step in [joining, ended, HotspotStep(.ended, because: .failed, "the hotspot has ended: wlan0 is gone")] {
             reporter.report(.hotspot(step))
         }

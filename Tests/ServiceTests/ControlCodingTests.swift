@@ -116,6 +116,7 @@ struct ControlCodingTests {
                 .messageChanged(bundle, .failed, detail: "reason"), .received(try received()), .chatMessage(try chatMessage()),
                 .chatMessageChanged(id: "line", conversation: .publicRoom, status: .read, reason: nil), .contacts([]),
                 .notice("a sentence"), .notice("a sentence", in: .publicRoom),
+                .notice("a sentence", in: .publicRoom, about: "/inbox/a"),
                 .receiving(.prompt(OpenPrompt(number: 1, title: "<b>", lines: ["a", ""], yes: "Accept", no: "Decline"))),
                 .receiving(.promptEnded(number: 1)), .receiving(.started(transfer, label: "anna → a.txt")),
                 .receiving(.progress(transfer, done: .max, total: nil)), .receiving(.ended(transfer, failure: "lost")),

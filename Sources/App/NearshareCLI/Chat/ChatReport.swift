@@ -72,7 +72,7 @@ struct ChatReport: Sendable {
                     "outcome": JSONValue(transfer.outcome?.word), "detail": JSONValue(transfer.detail),
                 ]
             )
-        case .notice(let text, _): return ("notice", ["text": .string(text)])
+        case .notice(let text, _, _): return ("notice", ["text": .string(text)])
         case .chatMessageChanged, .messageChanged, .received, .receiving: return nil
         }
     }

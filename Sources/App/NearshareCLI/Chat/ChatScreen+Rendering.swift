@@ -381,7 +381,7 @@ extension ChatScreen {
         }
         switch item.content {
         case .message(let message): lines += messageLines(message, time, view, columns: columns)
-        case .notice(let text): lines += noticeLines(text, time, columns: columns)
+        case .notice(let text, _): lines += noticeLines(text, time, columns: columns)
         case .file(let file): lines += noticeLines(file.sentence, time, columns: columns)
         case .qrCode(let rows):
             lines += rows.map { StyledLine($0, settings.hasColor ? .blackOnWhite : .plain) }

@@ -497,8 +497,9 @@ struct ChatScreen: Sendable {
         case .transfer(let transfer):
             if let index = open(transfer.conversation) { views[index].update(transfer, at: now) }
         // Not at the end of a view in which the user reads further up.
-        case .notice(let text, nil): views.visible.addNotice(TextLayout.sanitized(text), at: now)
-        case .notice(let text, let conversation?): addArrivalNotice(TextLayout.sanitized(text), in: conversation, at: now)
+        case .notice(let text, nil, _): views.visible.addNotice(TextLayout.sanitized(text), at: now)
+        case .notice(let text, let conversation?, let item):
+            addNotice(TextLayout.sanitized(text), about: item, in: conversation, at: now)
         case .receiving(.prompt(let question)): return show(question, at: now)
         case .receiving(.promptEnded(let number)):
             if let ended = offers.end(number, at: now) {
@@ -511,11 +512,12 @@ struct ChatScreen: Sendable {
     }
 
     /// Adds a notice about what a peer sends to its conversation, also where another one is visible.
-    private mutating func addArrivalNotice(_ text: String, in conversation: Conversation, at now: WallTime) {
+    /// - Parameter item: the path of the received item; nil for other notices.
+    private mutating func addNotice(_ text: String, about item: String?, in conversation: Conversation, at now: WallTime) {
         let index = open(conversation)
         // The start page, where its question was asked.
         if index == nil || views.visibleIndex == nil { views.visible.addNotice(text, at: now) }
-        if let index { views[index].addArrivalNotice(text, at: now) }
+        if let index { views[index].addNotice(text, about: item, at: now) }
     }
 
     /// Lists a file or text in the conversation to which it belongs: a node without this screen sends no notices of it.

@@ -8,7 +8,8 @@ struct ConversationView: Sendable {
         case message(ChatMessage)
         case transfer(TransferStatus)
         /// A message of this program; not stored.
-        case notice(String)
+        /// - Parameter item: the path of the received item that it is about; nil for others.
+        case notice(String, about: String? = nil)
         case file(SharedItem)
         /// Rows of a QR code.
         case qrCode([String])
@@ -224,18 +225,15 @@ struct ConversationView: Sendable {
         for line in lines { addNotice(line, at: now) }
     }
 
-    mutating func addNotice(_ text: String, at now: WallTime) {
-        if position != .end { newBelowCount += 1 }
-        items.append(makeItem(.notice(text), now))
-        dropOldest()
-    }
-
-    /// Adds a notice about an arrival, in place of the file from the history.
-    mutating func addArrivalNotice(_ text: String, at now: WallTime) {
+    /// Adds a notice.
+    /// - Parameter item: the path of the received item that it is about. The notice replaces the item from the history.
+    mutating func addNotice(_ text: String, about item: String? = nil, at now: WallTime) {
         items.removeAll {
-            if case .file(let file) = $0.content { file.isReported(by: text, at: now) } else { false }
+            if case .file(let file) = $0.content { file.isItem(at: item, arrivedAt: now) } else { false }
         }
-        addNotice(text, at: now)
+        if position != .end { newBelowCount += 1 }
+        items.append(makeItem(.notice(text, about: item), now))
+        dropOldest()
     }
 
     /// Inserts a file at its time, unless it is among the items.
@@ -246,7 +244,7 @@ struct ConversationView: Sendable {
             switch other.content {
             // After a change of the node they are listed again.
             case .file(let listed): listed == file
-            case .notice(let text): file.isReported(by: text, at: other.when)
+            case .notice(_, let item): file.isItem(at: item, arrivedAt: other.when)
             case .transfer(let transfer):
                 file.sentName == NameText.shown(transfer.name) && !transfer.isIncoming
                     && transferEnds[transfer.id].map { file.isRecorded(at: $0) } ?? false

@@ -7,8 +7,10 @@ struct SharedItem: Sendable, Hashable {
     let when: WallTime
     /// The name and the outcome, or the text with its lines; escaped for a terminal.
     let sentence: String
-    /// The path of a received item, escaped for a terminal; nil for others.
+    /// The path of a received item, escaped for a terminal; nil for others, and for text messages.
     private(set) var path: String?
+    /// The path of a received item or text message; nil for others.
+    private let inboxPath: String?
     /// The name of a sent item, escaped for a terminal; nil for others.
     private(set) var sentName: String?
 
@@ -22,6 +24,7 @@ struct SharedItem: Sendable, Hashable {
 
     init(_ entry: TransferHistory.Entry) {
         when = entry.when
+        inboxPath = entry.path
         if let text = entry.text(upTo: Self.maximumTextByteCount) {
             let author = entry.direction == .incoming ? entry.name.shown(of: entry.id) : "you"
             let lines = TextLayout.lines(of: text).map { TextLayout.escaped($0) }
@@ -39,6 +42,7 @@ struct SharedItem: Sendable, Hashable {
 
     init(_ arrival: Arrival, at now: WallTime) {
         when = now
+        inboxPath = arrival.path
         let path = TerminalText.path(arrival.path)
         self.path = path
         sentence = "received \(path) from \(arrival.senderName)"
@@ -49,10 +53,11 @@ struct SharedItem: Sendable, Hashable {
         entry.voiceNote.map { ", voice note, \($0.duration.asClock); \(VoiceNoteRenderer.playHint($0))" } ?? ""
     }
 
-    /// Whether a notice of the node is about the arrival of this item.
-    func isReported(by notice: String, at time: WallTime) -> Bool {
-        guard isRecorded(at: time) else { return false }
-        return notice == sentence || (path.map { notice.unicodeScalars.starts(with: "\($0)  (".unicodeScalars) } ?? false)
+    /// Whether it is the item that has arrived at a path. The time counts as well, because another item can have the path of one
+    /// that was removed.
+    /// - Parameter path: nil for none.
+    func isItem(at path: String?, arrivedAt time: WallTime) -> Bool {
+        path != nil && path == inboxPath && isRecorded(at: time)
     }
 
     /// Whether it was recorded when something ended.

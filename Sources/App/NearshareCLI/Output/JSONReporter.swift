@@ -13,7 +13,7 @@ struct JSONReporter: Reporter {
 
     func report(_ event: OperationEvent) {
         switch event {
-        case .result(let line), .notice(let line), .node(.notice(let line, _)): Console.notice(line)
+        case .result(let line), .notice(let line), .node(.notice(let line, _, _)): Console.notice(line)
         case .warning(let line): Console.warn(line)
         case .searching, .found, .inviting, .authenticationDigits, .waitingForAnswer, .acceptedByReceiver, .progress,
             .partAccepted, .failed, .invitedCode, .nodeProgress, .reconnecting, .sent, .invited, .accepted, .delivered,

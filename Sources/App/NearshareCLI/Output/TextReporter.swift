@@ -9,7 +9,7 @@ struct TextReporter: Reporter {
     enum Output: Sendable {
         case console
         /// The commands that use the node of this process.
-        case publish(@Sendable (String, Conversation?) -> Void)
+        case publish(@Sendable (ControlEvent) -> Void)
     }
 
     var output = Output.console
@@ -17,6 +17,8 @@ struct TextReporter: Reporter {
     var unknownPeers: UnknownPeerLimiter?
     /// The conversation to which published lines belong; nil for none.
     private var conversation: Conversation?
+    /// The path of the received item that published lines are about; nil for none.
+    private var item: String?
 
     init(output: Output = .console, unknownPeers: UnknownPeerLimiter? = nil) {
         (self.output, self.unknownPeers) = (output, unknownPeers)
@@ -25,7 +27,9 @@ struct TextReporter: Reporter {
     func report(_ event: OperationEvent) {
         var reporter = self
         switch event {
-        case .delivered(_, _, _, _, let conversation): reporter.conversation = conversation
+        case .delivered(let item, _, _, _, let conversation):
+            reporter.conversation = conversation
+            reporter.item = item.path.isEmpty ? nil : item.path
         case .receiveEnded(let result): reporter.conversation = result.conversation
         default: break
         }
@@ -79,6 +83,8 @@ struct TextReporter: Reporter {
 
     private var isPublished: Bool { if case .publish = output { true } else { false } }
 
+    private func published(_ text: String) -> ControlEvent { .notice(text, in: conversation, about: item) }
+
     private func writeResult(_ line: String) { write(line) { Console.writeWrappedResult($0) } }
 
     /// Writes lines that a peer has written; only the first rows of them where lines are limited.
@@ -119,7 +125,7 @@ struct TextReporter: Reporter {
             if shown.count > Self.maximumTextRowCount {
                 shown[Self.maximumTextRowCount] = "… the rest of this message is not shown; \(place)"
             }
-            publish(shown.joined(separator: "\n"), conversation)
+            publish(published(shown.joined(separator: "\n")))
         }
     }
 
@@ -147,14 +153,14 @@ struct TextReporter: Reporter {
     private func warn(_ line: String) {
         switch output {
         case .console: Console.warn(line)
-        case .publish(let publish): publish("warning: \(line)", conversation)
+        case .publish(let publish): publish(published("warning: \(line)"))
         }
     }
 
     private func write(_ line: String, toConsole: (String) -> Void) {
         switch output {
         case .console: toConsole(line)
-        case .publish(let publish): publish(line, conversation)
+        case .publish(let publish): publish(published(line))
         }
     }
 
@@ -244,7 +250,7 @@ struct TextReporter: Reporter {
                 for line in VoiceNoteRenderer.lines(note, from: sender?.name, columns: columns, style: style) {
                     Console.writeResult(line, isMessage: true)
                 }
-            case .publish(let publish): publish(VoiceNoteRenderer.notice(note, from: sender?.name), conversation)
+            case .publish(let publish): publish(published(VoiceNoteRenderer.notice(note, from: sender?.name)))
             }
         }
         if let warning = item.typeWarning { warn("check before you open it: \(warning)") }
@@ -289,7 +295,7 @@ struct TextReporter: Reporter {
             writeMessage(
                 ChatMessageRenderer.lines(message), from: message.author, rows: Self.maximumMessageRowCount,
                 elsewhere: "`nearshare chat` shows it")
-        case .notice(let line, _): notice(line)
+        case .notice(let line, _, _): notice(line)
         case .messageChanged, .chatMessageChanged, .contacts, .transfer, .receiving: break
         }
     }

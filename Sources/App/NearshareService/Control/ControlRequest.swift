@@ -134,8 +134,10 @@ package enum ControlEvent: Sendable, Hashable, Codable {
     /// Sent after ``ControlRequest/subscribeReceiving``, see ``NodeClient/receiveEvents()``.
     case receiving(ReceiveEvent)
     /// A message for the user.
-    /// - Parameter conversation: to which it belongs; nil for none.
-    case notice(String, in: Conversation? = nil)
+    /// - Parameters:
+    ///   - conversation: to which it belongs; nil for none.
+    ///   - item: the path of the received item that it is about; nil for others.
+    case notice(String, in: Conversation? = nil, about: String? = nil)
 }
 
 /// The delivery state of an own message.

@@ -50,12 +50,12 @@ package struct NodeEnvironment: Sendable {
     package var display: (any PromptDisplay)?
     /// Prepares this machine for a Wi-Fi network for a transfer, on the interface that the node uses.
     package var makeHotspot: @Sendable (_ interface: String?) -> HotspotPreparer = { HotspotPreparer(interface: $0) }
-    /// Creates the reporter of received files. The argument publishes a notice to the commands that use the node.
-    package var makeReporter: @Sendable (_ publish: @escaping @Sendable (String, Conversation?) -> Void) -> any Reporter
+    /// Creates the reporter of received files. The argument publishes an event to the commands that use the node.
+    package var makeReporter: @Sendable (_ publish: @escaping @Sendable (ControlEvent) -> Void) -> any Reporter
 
     package init(
         interruption: any InterruptionHandler, display: (any PromptDisplay)? = nil,
-        makeReporter: @escaping @Sendable (_ publish: @escaping @Sendable (String, Conversation?) -> Void) -> any Reporter
+        makeReporter: @escaping @Sendable (_ publish: @escaping @Sendable (ControlEvent) -> Void) -> any Reporter
     ) {
         self.interruption = interruption
         self.display = display

@@ -118,7 +118,7 @@ package func runNode(
         let service = try role.start(on: node, properties, profile: options.profile, feed: feed)
         let controller = ReceiveController(
             machine: machine, destination: .inbox(inbox), accept: accept, quota: quota,
-            reporter: environment.makeReporter { service.publish(.notice($0, in: $1)) }, endsAfterFirst: false,
+            reporter: environment.makeReporter { service.publish($0) }, endsAfterFirst: false,
             display: display, feed: feed, hotspot: environment.makeHotspot(options.interface))
         let events = await service.events()
         try await withThrowingTaskGroup(of: Void.self) { group in
