@@ -5,9 +5,9 @@ import Testing
 @testable import NearshareAudio
 
 @Suite struct VoiceLimitTests {
-    @Test("the frame path takes nearly half an hour of speech")
-    func framePath() {
-        let seconds = NoteSizeLimit.framePath.secondsLeft(written: 0, unwritten: 0, bitrate: 24_000)
+    @Test("the mesh takes nearly half an hour of speech")
+    func mesh() {
+        let seconds = NoteSizeLimit.mesh.secondsLeft(written: 0, unwritten: 0, bitrate: 24_000)
         #expect((1680...1710).contains(seconds))
     }
 
@@ -23,8 +23,8 @@ import Testing
 
     @Test("of two ways the narrower counts, and none is no limit") func smaller() throws {
         let narrow = try #require(NoteSizeLimit(byteCount: 115_000))
-        #expect(NoteSizeLimit.smaller(.framePath, narrow) == narrow)
-        #expect(NoteSizeLimit.smaller(narrow, .framePath) == narrow)
+        #expect(NoteSizeLimit.smaller(.mesh, narrow) == narrow)
+        #expect(NoteSizeLimit.smaller(narrow, .mesh) == narrow)
         #expect(NoteSizeLimit.smaller(nil, narrow) == narrow)
         #expect(NoteSizeLimit.smaller(narrow, nil) == narrow)
         #expect(NoteSizeLimit.smaller(nil, nil) == nil)

@@ -35,13 +35,13 @@ def main():
         "--frames",
         type=pathlib.Path,
         default=pathlib.Path(".build/release/frames-benchmark"),
-        help="measures the frame path's packets; left out where it is not built",
+        help="measures the packets of the mesh; left out where it is not built",
     )
     options.add_argument(
         "--mesh",
         type=pathlib.Path,
         default=pathlib.Path(".build/release/mesh-benchmark"),
-        help="measures a node of the frame path; left out where it is not built",
+        help="measures a node of the mesh; left out where it is not built",
     )
     options.add_argument("--runs", type=int, default=7)
     options.add_argument("--wait", type=int, default=300, help="limit on the seconds to wait for a quiet machine")
@@ -60,11 +60,11 @@ def main():
         if arguments.only in (None, "voice"):
             print(voice.report(bench.binary, arguments.runs, arguments.recording), flush=True)
         if arguments.only is None:
-            print(frame_path("The frame path's packets, one core", arguments.frames), flush=True)
-            print(frame_path("A node of the frame path, one core", arguments.mesh), flush=True)
+            print(mesh_figures("The packets of the mesh, one core", arguments.frames), flush=True)
+            print(mesh_figures("A node of the mesh, one core", arguments.mesh), flush=True)
 
 
-def frame_path(title, binary):
+def mesh_figures(title, binary):
     if not binary.exists():
         return f"{title}: left out, there is no {binary}\n"
     return f"{title}\n" + subprocess.run([binary], capture_output=True, text=True, check=True).stdout

@@ -4,7 +4,7 @@ import NearshareMesh
 import NearshareTesting
 import Testing
 
-/// Encryption on the frame path, compared with the phone apps.
+/// Encryption in the mesh, compared with the phone apps.
 @Suite struct NoiseVectorTests {
     struct Transports: Decodable {
         struct Vector: Decodable {

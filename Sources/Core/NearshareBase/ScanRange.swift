@@ -19,7 +19,7 @@ package enum ScanRange {
             let size = UInt32(1) << (32 - UInt32(length))
             let first = address & ~(size - 1)
             let all = first...first + (size - 1)
-            // The first and the last address are those of the network itself, but for two hosts on a cable (RFC 3021).
+            // The first and the last address are those of the network itself, but for a link of two hosts, a /31 (RFC 3021).
             let hosts = size > 2 ? first + 1...first + (size - 2) : all
             if networks.count < maximumNetworkCount, !networks.contains(where: { $0.overlaps(hosts) }) {
                 networks.append(hosts)

@@ -2,7 +2,7 @@ import NearshareBase
 import NearshareMesh
 import NearshareTesting
 
-// The speed of encoding and decoding on the frame path, on one core: one line for each operation, the median of its rounds.
+// The speed of encoding and decoding packets of the mesh, on one core: one line for each operation, the median of its rounds.
 
 let clock = ContinuousClock()
 let rounds = 7

@@ -88,7 +88,7 @@ struct ConversationView: Sendable {
     /// Numbers of the offers that are asked about below the visible rows.
     private(set) var offersBelow: Set<Int> = []
     private(set) var history = History.notRequested
-    /// The time at which the newest messages were first there; nil before.
+    /// The time at which the newest messages were first loaded; nil before.
     var opened: WallTime?
     /// The name of the peer in its last message, before the messages are loaded, or in its last offer; nil where it is not known.
     var claimedName: DisplayName?

@@ -60,7 +60,7 @@ struct SharedItem: Sendable, Hashable {
         path != nil && path == inboxPath && isRecorded(at: time)
     }
 
-    /// Whether it was recorded when something ended.
+    /// Whether the history recorded the item at the time at which a transfer ended.
     func isRecorded(at end: WallTime) -> Bool {
         end.milliseconds.distance(to: when.milliseconds).magnitude <= Self.recordingMilliseconds
     }

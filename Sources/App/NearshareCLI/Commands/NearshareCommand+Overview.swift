@@ -5,7 +5,7 @@ internal import NearshareService
 internal import NearshareTerminal
 
 extension NearshareCommand {
-    /// Shows who is near, and what to type, for a user who has typed only the name.
+    /// Lists nearby peers and example commands, for a user who has typed `nearshare` alone.
     package func run() async throws {
         guard TerminalProperties.isTerminal(STDOUT_FILENO) else { throw CleanExit.helpRequest(self) }
         try await runCommand {

@@ -82,7 +82,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
                 return try await verifyDevice(fingerprint, named: entry.name, certificate, on: machine, terminal)
             }
             if let device = machine.localSendDevice(named: peer) { throw device.verificationRefusal }
-            try await refusePhone(on: machine)
+            try await rejectPhone(on: machine)
             if LinkAddress(parsing: peer) == nil { Console.notice("looking for \(TerminalText.escaped(peer))…") }
             let connector = PeerConnector(
                 machine: machine, interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger),
@@ -115,8 +115,8 @@ extension PeersVerifyCommand {
         }
     }
 
-    /// Refuses a phone in the mesh of the running node: its app shows no short code.
-    private func refusePhone(on machine: LocalMachine) async throws {
+    /// Rejects a phone in the mesh of the running node: its app shows no short code.
+    private func rejectPhone(on machine: LocalMachine) async throws {
         let contacts = (try? await withRunningNode(of: machine) { try await $0.contacts() }) ?? []
         guard case .one(let contact) = NameMatch(of: peer, among: contacts.filter(\.isNear)), contact.software == .phone else {
             return

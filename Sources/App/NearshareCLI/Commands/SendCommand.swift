@@ -15,10 +15,7 @@ struct SendCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("to"),
-        help: ArgumentHelp(
-            "Receiver: a name, an unambiguous prefix of one, an id or fingerprint, or an address; may be repeated.",
-            valueName: "peer"),
-        completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
+        help: PeerArgument.receiverHelp, completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
     var peers: [String] = []
 
     @Flag(help: "Send to everyone in the mesh, readable by all; needs --via mesh.")

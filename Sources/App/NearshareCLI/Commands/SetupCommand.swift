@@ -56,7 +56,7 @@ private struct SetupDialogue {
             }
             return accept.rawValue
         }
-        // After the last question: nothing is made where the dialogue ends before.
+        // The inbox is made after the last question, so that a dialogue that ends early leaves nothing behind.
         while let path = inbox {
             do {
                 try machine.inbox(Directories.expanding(path, home: machine.directories.home)).prepare()

@@ -28,10 +28,7 @@ struct VoiceRecordCommand: ConfinedCommand {
 
     @Option(
         name: .customLong("to"),
-        help: ArgumentHelp(
-            "Receiver: a name, an unambiguous prefix of one, an id or fingerprint, or an address; may be repeated.",
-            valueName: "peer"),
-        completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
+        help: PeerArgument.receiverHelp, completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
     var peers: [String] = []
 
     @Option(
@@ -202,7 +199,7 @@ struct VoiceRecordCommand: ConfinedCommand {
         do {
             try await SignalHandling.run(onSignal: cancelOrExit) { try await operation.run(on: node) }
         } catch {
-            // The note exists, whatever has kept it from the receivers.
+            // The recording is kept also when it could not be sent.
             let missed = operation.missedPeers.map { " --to \(ShellWord.quoted($0))" }.joined()
             Console.warn("the note is kept; send it later with `nearshare send \(ShellWord.quoted(note.path))\(missed)`")
             throw error

@@ -5,6 +5,13 @@ internal import NearshareService
 
 /// A peer as named on the command line: a name, a prefix of one, an id or an address.
 enum PeerArgument {
+    /// The help of an option that names the receivers of a transfer.
+    static var receiverHelp: ArgumentHelp {
+        ArgumentHelp(
+            "Receiver: a name, an unambiguous prefix of one, an id or fingerprint, or an address; may be repeated.",
+            valueName: "peer")
+    }
+
     /// - Returns: the text itself, but an address without a port gets the default one, and the beginning of a known peer's id becomes
     ///   the complete id.
     /// - Throws: a `ValidationError` for a text that names no peer: an empty one, usually an unset variable, would be a prefix

@@ -54,14 +54,14 @@ package struct VoiceNoteReceivers: Sendable {
 
     init(throughMeshTo name: DisplayName, maximumByteCount: UInt64) {
         limit = NoteSizeLimit(byteCount: maximumByteCount)
-        let isNarrow = maximumByteCount < NoteSizeLimit.framePath.byteCount
+        let isNarrow = maximumByteCount < NoteSizeLimit.mesh.byteCount
         let path = isNarrow ? "'s phone accepts" : " is reached through the mesh, which carries"
         let text = "\(name.shown)\(path) notes of at most \(maximumByteCount.asByteCount)"
         (limitText, notices) = (text, [text])
     }
 
     init(toAbsent peer: String, transport: Transport?) {
-        if transport == nil || transport == .mesh { limit = .framePath }
+        if transport == nil || transport == .mesh { limit = .mesh }
         let name = TerminalText.escaped(peer)
         notices = ["\(name) was not found; the note is kept, and \(name) is searched for again afterwards"]
     }

@@ -6,9 +6,9 @@ package final class RawSampleInput: AudioInput {
     package let format: AudioFormat
     package var lostFrames: UInt64 { 0 }
     private let descriptor: Int32
-    /// nil for a descriptor of the caller, whose place in a file is read from and moved.
+    /// The file that is read at ``offset``; nil for a descriptor of the caller, which is read at its own position.
     private let file: NoteFile?
-    /// The place in ``file``, whose descriptor may be shared.
+    /// The position in ``file``, whose descriptor may be shared.
     private var offset: off_t = 0
     /// The first half of a sample that a pipe has split.
     private var oddByte: UInt8?

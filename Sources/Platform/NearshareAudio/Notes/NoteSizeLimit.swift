@@ -13,7 +13,7 @@ package struct NoteSizeLimit: Sendable, Hashable {
     }
 
     /// The limit of files in the mesh.
-    package static let framePath = NoteSizeLimit(checked: 5 << 20)
+    package static let mesh = NoteSizeLimit(checked: 5 << 20)
     private static let minimum: UInt64 = 16 << 10
 
     /// The smaller of two limits; nil means no limit.

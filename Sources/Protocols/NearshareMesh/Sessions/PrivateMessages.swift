@@ -26,7 +26,7 @@ struct PrivateMessages: Sendable {
     func hasRoom(for peer: PeerID) -> Bool { (pending[peer]?.count ?? 0) < Self.maximumPendingCount }
 
     /// Records a message.
-    /// - Parameter isOrdered: whether it waits until the peer has those before it, because its way changes the order.
+    /// - Parameter isOrdered: whether it waits until the peer has those before it, because its path may change the order.
     /// - Returns: whether it is to be sent now.
     mutating func insert(
         _ payload: [UInt8], id: String, to peer: PeerID, isOrdered: Bool = false, now: MonotonicInstant
@@ -52,7 +52,7 @@ struct PrivateMessages: Sendable {
         return next
     }
 
-    /// Makes the messages due that were repeated in vain: a new session shows that the peer is back.
+    /// Makes repeated messages without a receipt due at once: a new session shows that the peer is back.
     mutating func repeatSoon(to peer: PeerID, now: MonotonicInstant) {
         guard var messages = pending[peer] else { return }
         for index in messages.indices where messages[index].repetitionCount > 0 { messages[index].deadline = now }

@@ -15,9 +15,9 @@ package struct PageSecret: Sendable {
     package let path: String
     /// The key in the fragment of the address: the start of a digest of the node's public key. Who has it, recognises that key.
     let key: [UInt8]
-    /// The key with which the node agrees with each browser on keys.
+    /// The private key of the key agreement with each browser.
     let agreementKey: AgreementPrivateKey
-    /// The key of nonces and of the paths of direct downloads, which no browser has: each learns its own alone.
+    /// The key from which nonces and the paths of direct downloads are derived. A browser learns its own nonces and paths only.
     private let derivationKey: [UInt8]
 
     /// - Parameter random: ``byteCount`` fresh random bytes.
