@@ -240,12 +240,12 @@ struct TerminalTextTests {
         }
     }
 
-    @Test("T2: so are those of the second set, as code points and as raw bytes")
+    @Test("T2: every C1 control character is made visible, as a code point and as a raw byte")
     func secondSet() {
         for value in UInt32(0x80)...0x9f {
             #expect(TerminalText.escaped("\(Unicode.Scalar(value)!)") == "\\u{\(String(value, radix: 16))}")
         }
-        // The raw byte is no UTF-8, and shows as that.
+        // The raw byte is not UTF-8, and is shown as such.
         #expect(TerminalText.escaped(String(decoding: [0x9b, 0x33, 0x31, 0x6d], as: UTF8.self)) == "\u{fffd}31m")
     }
 

@@ -13,7 +13,7 @@ import Testing
         // 10.0.0.6/29: 10.0.0.1 to 10.0.0.6.
         #expect(hosts([(0x0a00_0006, 29)]) == [1, 2, 3, 4, 5].map { 0x0a00_0000 + $0 })
         #expect(hosts([(0x0a00_0005, 24)]).count == 253)
-        // A cable between two.
+        // A link of two hosts.
         #expect(hosts([(0x0a00_0004, 31)]) == [0x0a00_0005])
         #expect(hosts([(0x0a00_0004, 32)]) == [])
     }

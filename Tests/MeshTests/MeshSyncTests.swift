@@ -33,7 +33,7 @@ import Testing
         #expect(filter.bytes.count <= byteCount, "seed \(seed)")
         let members = filter.values
         #expect(members.allSatisfy { $0 > 0 && $0 < filter.range }, "seed \(seed)")
-        // The newest are in it, in number at least what is left when a tenth was dropped twice.
+        // A filter that is too long drops a tenth of its members, the oldest, twice at most.
         let capacity = min(hashes.count, GolombFilter.capacity(parameter: parameter, byteCount: byteCount))
         for hash in hashes.prefix(capacity * 8 / 10) {
             #expect(members.contains(GolombFilter.value(of: hash, range: filter.range)), "seed \(seed)")
@@ -70,7 +70,7 @@ import Testing
         #expect(try MeshSyncRequest(decoding: bytes[...]).fragmentIDs?.count == MeshSyncRequest.maximumFragmentIDCount)
     }
 
-    @Test("M1: changed requests are refused or understood", arguments: 0..<1000 as Range<UInt64>)
+    @Test("M1: a changed request is rejected, or decoded", arguments: 0..<1000 as Range<UInt64>)
     func mutation(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         guard let read = try? MeshSyncRequest(decoding: Self.whole.mutated(using: &random)[...]) else { return }

@@ -215,7 +215,7 @@ class LocalSendStory(Story):
         content = self.random.randbytes(1_000_000)
         path = self.place / "x.bin"
         path.write_bytes(content)
-        # Its certificates are checked by fingerprint, and not by these files.
+        # The program checks certificates by fingerprint, not by the files that these variables would name.
         variables = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
         command = [sys.executable, "-c", "from localsend_cli.main import main; main()", "send", "--json", "127.0.0.1", path]
         environment = {**variables, "HOME": str(self.place)}
@@ -232,7 +232,7 @@ class LocalSendStory(Story):
         sender = self.sender(Certificate(self.place))
         sender.offer([LocalSendPeer.file("c", "c", b"c")])
         self.assertEqual("changed", anna.wait_for("invitation")["trust"])
-        # Blocked for good, in any run.
+        # A block holds for all later runs.
         identifier = json.loads(self.anna.run("peers", "--json").stdout)["id"]
         self.assertEqual(0, self.anna.run("peers", "block", identifier).returncode)
         self.assertEqual([403], self.modern().send({"d": b"d"}))
@@ -280,7 +280,7 @@ class LocalSendStory(Story):
             self.assertEqual(401, sender.offer(offer)[0])
         for _ in range(2):
             self.assertEqual(401, sender.offer(offer, pin="0")[0])
-        # A right one resets the count.
+        # A right PIN resets the count.
         self.assertEqual(200, sender.offer(offer, pin="123456")[0])
         for _ in range(3):
             self.assertEqual(401, sender.offer(offer, pin="0")[0])
@@ -338,7 +338,7 @@ class LocalSendStory(Story):
         _, answer = sender.offer(files)
         for name in ("a", "t/b", "u/d"):
             self.break_upload(sender, answer, name)
-        # One that is repeated while others are awaited is complete.
+        # A file that is sent again while others are awaited is complete.
         wait_until(lambda: sender.upload(answer, "t/b", bytes(100_000)) == 200, "the file to be expected again")
         self.assertEqual(200, sender.upload(answer, "t/c", bytes(100_000)))
         self.assertEqual(200, sender.upload(answer, "e", bytes(100_000)))
@@ -384,7 +384,7 @@ class LocalSendStory(Story):
             self.assertEqual(200, sender.upload(answer, name, name.encode()))
         self.assertEqual({name: name.encode() for name in ("trip/two.jpg", "notes.txt")}, self.anna.received())
         terminal.wait_for("complete")
-        # An answer to an offer that was interrupted holds for its repetition, and for nothing else.
+        # The answer to an interrupted offer holds for its repetition only.
         others = [LocalSendPeer.file(name, name, name.encode()) for name in ("a", "b", "c")]
         waiting = threading.Thread(target=lambda: answers.append(sender.offer(others)))
         waiting.start()
@@ -413,7 +413,7 @@ class LocalSendStory(Story):
         for _ in range(3):
             self.assertEqual(422, sender.upload(answer, "a", b"evil"))
         self.assertEqual("failed", anna.wait_for("finished")["outcome"])
-        # Where others are complete, they arrive.
+        # The complete files of a transfer arrive although another one has failed.
         _, answer = sender.offer([LocalSendPeer.file("a", "d", b"good", sha256=digest), LocalSendPeer.file("b", "e", b"e")])
         for _ in range(3):
             self.assertEqual(422, sender.upload(answer, "a", b"evil"))
@@ -434,7 +434,7 @@ class LocalSendStory(Story):
 
     def test_F7_a_sender_that_goes_away_withdraws_its_question(self):
         command = self.anna.command("receive", "--name", "anna", "--inbox", self.anna.inbox)
-        # On a terminal it is the default.
+        # On a terminal, LocalSend is on by default.
         terminal = Terminal(self.anna, *command, columns=100, rows=24, variables={"LC_ALL": "C.UTF-8"})
         self.addCleanup(terminal.close)
         port = int(terminal.wait_for(r"LocalSend devices see it on port (\d+)")[1])
@@ -565,7 +565,7 @@ class LocalSendStory(Story):
         statuses = [sender.request("v2/info", method="GET")[0] for _ in range(40)]
         self.assertEqual([200] * 30 + [429] * 10, statuses)
         self.assertEqual(429, sender.request("v2/register", json.dumps(sender.device()).encode())[0])
-        # Others, and what is no lookup, are not affected.
+        # Other hosts are not limited, nor are requests that are no lookups.
         self.assertEqual(200, self.modern(source="127.0.0.2").request("v2/info", method="GET")[0])
         self.assertEqual([200, 200], self.modern().send({"a": b"a"}))
 
