@@ -36,8 +36,6 @@ final class NeighbourConnector: Sendable {
     private static let initiatorTime = Duration.seconds(3)
     /// Time in which the node at the other end proves that it is the one that was announced.
     private static let proofTime = Duration.seconds(10)
-    /// Time of failures after which a node counts as unreachable. The other end may connect within it.
-    private static let failureTime = Duration.seconds(6)
 
     init(_ settings: NodeSettings, _ router: RouterDriver, _ tasks: OwnedTasks) {
         (self.settings, self.router, self.tasks) = (settings, router, tasks)
@@ -82,12 +80,13 @@ final class NeighbourConnector: Sendable {
     /// - Parameter isFirst: false where the peer is to connect, so that this node waits, and does so only without a link.
     private func maintainLink(to id: PeerID, among neighbours: NearbyNeighbours, isFirst: Bool) async {
         var (backOff, lastLink) = (Self.minimumBackOff, MonotonicInstant?.none)
-        var (failingSince, isReported) = (MonotonicInstant?.none, false)
+        var failures = NeighbourFailures()
         // Any host can announce an address of its own as that of another node.
         var suspects: Set<LinkAddress> = []
         if !isFirst { await neighbours.claimedPeer(id)?.change.isFulfilled(within: Self.initiatorTime) }
         while !Task.isCancelled, !router.isStopping, let (peer, change) = neighbours.claimedPeer(id) {
             let start = settings.clock()
+            if router.read({ $0.isNeighbour(id) }) { failures.recordLink() }
             // After a link the back-off starts again: the peer may have been restarted at the same address.
             if isFirst || !router.read({ $0.isNeighbour(id) }), router.hasRoomForLinks {
                 // The radio provides its frame links itself.
@@ -95,16 +94,13 @@ final class NeighbourConnector: Sendable {
                 let end = await runLink(
                     to: id, at: addresses.filter { !suspects.contains($0) } + addresses.filter(suspects.contains))
                 switch end {
-                case .proven: (backOff, lastLink, failingSince) = (Self.minimumBackOff, settings.clock(), nil)
+                case .proven:
+                    (backOff, lastLink) = (Self.minimumBackOff, settings.clock())
+                    failures.recordLink()
                 case .unproven(let address): suspects = suspects.intersection(addresses).union([address])
-                case nil: break
-                }
                 // A node that answers without the proof is not behind a firewall.
-                if end == nil {
-                    let since = failingSince ?? start
-                    failingSince = since
-                    if !isReported, settings.clock() - since >= Self.failureTime, !router.read({ $0.isNeighbour(id) }) {
-                        isReported = true
+                case nil:
+                    if !router.read({ $0.isNeighbour(id) }), failures.recordFailure(since: start, now: settings.clock()) {
                         settings.reportUnreachable(peer)
                     }
                 }
@@ -113,6 +109,7 @@ final class NeighbourConnector: Sendable {
                 // The peer left, or returned as another process, as each command without a node does: no reason to avoid it. Its
                 // announcements still cause at most one attempt in each minimum back-off.
                 backOff = Self.minimumBackOff
+                failures.recordChange()
                 let rest = Self.minimumBackOff - (settings.clock() - start)
                 if neighbours.isNearby(id), rest > .zero { try? await Task.sleep(for: rest) }
             } else {
