@@ -322,6 +322,23 @@ class FileStory(VoiceStory):
         self.assertEqual(128, len(anna.wait_for("delivered")["voice"]["waveform"]))
 
 
+class RefusedStory(VoiceStory):
+    """Notes for a peer whose key is refused."""
+
+    def test_no_second_try_is_advised_for_a_blocked_peer(self):
+        anna = self.anna.receive()
+        self.assertCode(0, self.ben.run("send", "--text", "hello", "--to", anna.address))
+        self.assertCode(0, self.ben.run("peers", "block", "anna"))
+        source = write_wave(self.place / "s.wav", tone(1))
+        refused = self.ben.run("voice", "--input", source, "--to", anna.address)
+        self.assertCode(5, refused)
+        self.assertRegex(refused.stderr.decode(), r"the note is kept: \S+\.opus\n")
+        self.assertNotIn("send it later", refused.stderr.decode())
+        absent = self.ben.run("voice", "--input", source, "--to", "127.0.0.1:1")
+        self.assertCode(3, absent)
+        self.assertIn("--to '127.0.0.1:1'`", absent.stderr.decode())
+
+
 class MeshStory(VoiceStory):
     """Notes in the mesh, whose file size is limited."""
 

@@ -94,6 +94,7 @@ struct SendOperationTests {
         let known = try #require(Fingerprint(bytes: [UInt8](repeating: 7, count: 32)))
         try ada.introduce(known, as: "bea")
         let invitations = Atomic(0)
+        let operation = try operation(ada)
         let failure = try await mallory.listening { invitation in
             invitations.add(1, ordering: .relaxed)
             invitation.decline()
@@ -101,10 +102,12 @@ struct SendOperationTests {
             // Chosen from a list: the name already means the known key.
             let peer = NearbyPeer(id: mallory.id, name: mallory.name, addresses: mallory.destination(listener).addresses)
             return try await withNode(try ada.settings()) { node in
-                await caughtFailure { try await operation(ada).run(to: [.peer(peer)], on: node) }
+                await caughtFailure { try await operation.run(to: [.peer(peer)], on: node) }
             }
         }
         #expect(failure?.status == .notTrusted)
+        // No second try is advised.
+        #expect(operation.distrustedTargets == [0] && operation.reachedTargets.isEmpty)
         #expect(failure?.message.contains("nearshare peers forget \(known.peerID)") == true)
         #expect(invitations.load(ordering: .relaxed) == 0)
         #expect(reporter.invitations.isEmpty && reporter.sent.isEmpty)

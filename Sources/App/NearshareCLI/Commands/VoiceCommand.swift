@@ -201,7 +201,10 @@ struct VoiceRecordCommand: ConfinedCommand {
         } catch {
             // The recording is kept also when it could not be sent.
             let missed = operation.missedPeers.map { " --to \(ShellWord.quoted($0))" }.joined()
-            Console.warn("the note is kept; send it later with `nearshare send \(ShellWord.quoted(note.path))\(missed)`")
+            let file = ShellWord.quoted(note.path)
+            Console.warn(
+                missed.isEmpty
+                    ? "the note is kept: \(file)" : "the note is kept; send it later with `nearshare send \(file)\(missed)`")
             throw error
         }
     }

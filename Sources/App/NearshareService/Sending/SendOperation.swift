@@ -29,7 +29,12 @@ package final class SendOperation: Sendable {
     private let hotspot: HotspotRequester?
     private let resolver: PeerResolver
     private let running = RunningTransfers()
-    private let reached = Mutex<[Int]>([])
+    private struct Ends {
+        var reached: [Int] = []
+        var distrusted: [Int] = []
+    }
+
+    private let ends = Mutex(Ends())
 
     /// - Parameters:
     ///   - timeout: for the receiver's answer.
@@ -65,7 +70,10 @@ package final class SendOperation: Sendable {
     package func cancel() -> Bool { running.cancelAll() }
 
     /// The positions of the targets that have received everything.
-    package var reachedTargets: [Int] { reached.withLock { $0.sorted() } }
+    package var reachedTargets: [Int] { ends.withLock { $0.reached.sorted() } }
+
+    /// The positions of the targets to which nothing was sent because of their key: another try would end in the same way.
+    package var distrustedTargets: [Int] { ends.withLock { $0.distrusted.sorted() } }
 
     /// - Throws: ``CommandFailure`` when a receiver did not get it.
     package func run(to targets: [Target], on node: Node) async throws {
@@ -77,7 +85,10 @@ package final class SendOperation: Sendable {
                 for (position, (target, source)) in source.sources(for: targets).enumerated() {
                     group.addTask {
                         let failure = await self.send(source, to: target, on: node)
-                        if failure == nil { self.reached.withLock { $0.append(position) } }
+                        self.ends.withLock { ends in
+                            if failure == nil { ends.reached.append(position) }
+                            if failure?.status == .notTrusted { ends.distrusted.append(position) }
+                        }
                         // With one receiver, the failure ends the command.
                         if let failure, targets.count > 1 { self.report(failure, of: target) }
                         return failure

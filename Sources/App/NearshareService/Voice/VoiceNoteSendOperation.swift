@@ -31,10 +31,10 @@ package struct VoiceNoteSendOperation: Sendable {
     /// - Returns: false when none runs, so that there is nothing to wait for.
     package func cancel() -> Bool { operation.cancel() }
 
-    /// The peers that have not received the note.
+    /// The peers that have not received the note, and may receive it later: without those whose key is blocked or another one.
     package var missedPeers: [String] {
-        let reached = operation.reachedTargets
-        return peers.indices.filter { !reached.contains($0) }.map { peers[$0] }
+        let ended = operation.reachedTargets + operation.distrustedTargets
+        return peers.indices.filter { !ended.contains($0) }.map { peers[$0] }
     }
 
     /// - Throws: ``CommandFailure`` when a peer did not get the note.
