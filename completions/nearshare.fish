@@ -262,7 +262,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" dry-run n' -l 'dry-run' -s 'n' -d 'List what would be sent, and send nothing.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" timeout' -l 'timeout' -d 'Time to wait for an answer, 0.1 to 600 (default: 30).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" retry' -l 'retry' -d 'Time to try again after the connection was lost, 0 to 86400 (default: 120).' -rfka ''
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" no-resume' -l 'no-resume' -d 'Start from the beginning, even if the receiver has a part already.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" no-resume' -l 'no-resume' -d 'Send all of it again, whatever the receiver has of it; a lost connection ends the send.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" limit' -l 'limit' -d 'Send at most this many bytes a second, such as 500KB, to all receivers together; not over the mesh.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" dialog' -l 'dialog' -d 'Pick the receiver in a dialog of the desktop, and report in notifications; for menus of file managers.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" qr' -l 'qr' -d 'Show a QR code: phones that scan it open a page, and get what is sent without an app.'

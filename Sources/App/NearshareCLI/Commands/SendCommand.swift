@@ -64,7 +64,9 @@ struct SendCommand: AsyncParsableCommand {
         transform: RetryArgument.init(parsing:))
     var retry: RetryArgument?
 
-    @Flag(name: .customLong("no-resume"), help: "Start from the beginning, even if the receiver has a part already.")
+    @Flag(
+        name: .customLong("no-resume"),
+        help: "Send all of it again, whatever the receiver has of it; a lost connection ends the send.")
     var noResume = false
 
     @Option(
