@@ -78,6 +78,32 @@ import Testing
         #expect(mesh.nodes[1].events.texts.count == 3)
     }
 
+    @Test func `texts that overtake each other on their way are received in order, and a lost one delays the next only a moment`()
+        throws
+    {
+        var mesh = pair(seed: 5)
+        let ben = mesh.nodes[1].router.id
+        try mesh.node(0) { try $0.sendPrivateMessage("hello", id: "A", to: ben, now: $1) }
+        mesh.run(for: .seconds(2))
+        nonisolated(unsafe) var held: [UInt8]?
+        mesh.filter = { from, frame in
+            guard from == 0, frame[1] == MeshPacketType.noiseEncrypted.rawValue else { return [frame] }
+            defer { held = held == nil ? frame : nil }
+            return held.map { [frame, $0] } ?? []
+        }
+        for text in ["first", "second"] {
+            try mesh.node(0) { try $0.sendPrivateMessage(text, id: text, to: ben, now: $1) }
+        }
+        mesh.run(for: .milliseconds(200))
+        #expect(mesh.nodes[1].events.texts == ["hello", "first", "second"])
+        mesh.filter = { from, frame in from == 0 && frame[1] == MeshPacketType.noiseEncrypted.rawValue ? [] : [frame] }
+        try mesh.node(0) { try $0.sendPrivateMessage("lost", id: "lost", to: ben, now: $1) }
+        mesh.filter = nil
+        try mesh.node(0) { try $0.sendPrivateMessage("next", id: "next", to: ben, now: $1) }
+        mesh.run(for: .milliseconds(600)) { $0.nodes[1].events.texts.count == 4 }
+        #expect(mesh.nodes[1].events.texts.last == "next")
+    }
+
     @Test func `two peers that begin a session at once have one session`() throws {
         var mesh = pair(seed: 3)
         let (anna, ben) = (mesh.nodes[0].router.id, mesh.nodes[1].router.id)

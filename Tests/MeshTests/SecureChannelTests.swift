@@ -57,7 +57,7 @@ import Testing
         #expect(low.peer?.id == identities[1].peerID && high.peer?.id == identities[0].peerID)
         let (fromLow, fromHigh) = (try low.seal([1, 2], now: now), try high.seal([3], now: now))
         let opened = [try high.open(fromLow[...], now: now), try low.open(fromHigh[...], now: now)]
-        #expect(opened == [[1, 2], [3]])
+        #expect(opened.map(\.plaintext) == [[1, 2], [3]] && opened.map(\.counter) == [0, 0])
     }
 
     @Test func `a renewed session still opens messages of the earlier one`() throws {
@@ -76,10 +76,10 @@ import Testing
         #expect(reply(repeated) == third)
         _ = high.receive(handshake: third[...], isSigned: true, from: link, now: now, ephemeral: [])
         let opened = try high.open(late[...], now: now)
-        #expect(opened == [7])
+        #expect(opened.plaintext == [7] && opened.counter == nil)
         let sealed = try low.seal([8], now: now)
         let next = try high.open(sealed[...], now: now)
-        #expect(next == [8])
+        #expect(next.plaintext == [8] && next.counter == 0)
     }
 
     @Test func `where both peers begin at once, the one with the lower id stays the initiator`() throws {

@@ -267,6 +267,22 @@ def fresh(_, __, machine):
             yield []
 
 
+def fragments(*_):
+    """F12: the first fragments of packets to everyone that never become whole, of made-up senders, on twelve links."""
+    generator = random.Random(12)
+    while True:
+        yield [
+            (number, wire.encode(Packet(wire.FRAGMENT, generator.randbytes(8), now(), first_fragment(generator), 7)))
+            for number in range(12)
+            for _ in range(4)
+        ]
+
+
+def first_fragment(generator):
+    """The first of two, of a public message."""
+    return generator.randbytes(8) + bytes([0, 0, 0, 2, wire.MESSAGE]) + generator.randbytes(400)
+
+
 ATTACKS = {
     "F1": (4, announcements),
     "F2": (1, carriers),
@@ -281,6 +297,7 @@ ATTACKS = {
     "F11": (16, silent),
     "F11-proven": (16, proven),
     "F11-fresh": (16, fresh),
+    "F12": (12, fragments),
 }
 
 

@@ -150,6 +150,9 @@ class FloodStory(Story):
     def test_M13_reports(self):
         self.flood("F9")
 
+    def test_M4_M10_packets_that_never_become_whole(self):
+        self.flood("F12")
+
     def test_M15_tiny_packets(self):
         self.flood("F10")
 

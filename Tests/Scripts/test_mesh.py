@@ -259,6 +259,21 @@ class BitchatStory(Story):
         phone = self.join(node, "phone")
         self.assertEqual(lines, [phone.wait_for_message(30)["text"] for _ in lines])
 
+    def test_the_first_text_of_a_phone_whose_session_has_outlived_the_node(self):
+        node = self.node()
+        phone = self.join(node, "phone")
+        there = phone.wait_for_peer("anna", 10)
+        phone.wait_for_receipt(phone.send_private_message(there, "before"))
+        phone.wait_for("session")
+        node.signal(signal.SIGKILL)
+        node.end()
+        phone.wait_for("link-closed")
+        node = self.node()
+        phone.connect("127.0.0.1", node.ready["port"], preamble=FRAMES)
+        # Phones do not send a text again: the node establishes a session first.
+        phone.wait_for("session", timeout=10)
+        phone.wait_for_receipt(phone.send_private_message(there, "after"))
+
     def test_texts_of_a_phone_are_lines_also_where_only_a_receiver_runs(self):
         """All of them, at once: nothing asks about a line that is shown anyway."""
         anna = self.receive(accept="ask")

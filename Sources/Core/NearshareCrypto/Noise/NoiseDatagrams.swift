@@ -26,6 +26,9 @@ package struct NoiseDatagrams: Sendable {
     /// The fraction of the peer's latest 1024 messages that did not arrive, 0 to 1; nil before the first one.
     package var packetLoss: Double? { window.missingFraction }
 
+    /// The counter that a message states, which is authentic once the message is opened; nil for a short one.
+    package static func counter(of message: ArraySlice<UInt8>) -> UInt32? { UInt32(bigEndianBytes: message.prefix(4)) }
+
     /// Seals a message under the next counter. Messages must leave in this order, because phones accept fewer reordered ones
     /// than section 8.3 requires.
     package mutating func seal(_ plaintext: [UInt8]) throws(NoiseError) -> [UInt8] {
@@ -39,9 +42,7 @@ package struct NoiseDatagrams: Sendable {
     /// - Throws: ``NoiseError/notAuthentic`` for an altered or replayed message, or one older than the window;
     ///   ``NoiseError/malformed`` for a short one; ``NoiseError/nonceExhausted`` for a counter beyond the largest.
     package mutating func open(_ message: ArraySlice<UInt8>) throws(NoiseError) -> [UInt8] {
-        guard message.count >= Self.overheadByteCount, let counter = UInt32(bigEndianBytes: message.prefix(4)) else {
-            throw .malformed
-        }
+        guard message.count >= Self.overheadByteCount, let counter = Self.counter(of: message) else { throw .malformed }
         guard counter <= Self.maximumCounter else { throw .nonceExhausted }
         guard window.allows(counter) else { throw .notAuthentic }
         receiveState.setNonce(UInt64(counter))

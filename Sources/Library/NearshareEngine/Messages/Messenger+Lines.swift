@@ -293,7 +293,18 @@ extension Messenger {
         case .peerChanged(let id):
             listeners.publish(.peerChanged(id))
             try sendWaiting(to: id)
+            try renewSession(with: id)
         }
+    }
+
+    /// Establishes a session with a phone in range that has a conversation with this node: the phone's own session may have outlived a
+    /// restart of this node, which could not open the next text then, and phones do not send it again.
+    private func renewSession(with id: PeerID) throws(StorageError) {
+        guard mesh.read({ $0.peer(id) != nil && $0.authenticatedPeer(id) == nil }), endpointKeys(of: id) == nil,
+            !settings.isBlocked(.announced(id)),
+            try !store.messages(of: .peer(id), before: nil, limit: 1).isEmpty
+        else { return }
+        secure(id)
     }
 
     /// The time of writing that a sender states: not after the creation of the bundle, nor long before it. Without one, or with

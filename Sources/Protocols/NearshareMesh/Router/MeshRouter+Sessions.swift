@@ -92,6 +92,7 @@ extension MeshRouter {
             if frame.packet.ttl >= MeshPacket.maximumTTL { recordProof(of: peer, on: link) }
             sendPeerState(to: peer, now: now)
             emit(.sessionEstablished(authenticated))
+            deliverTexts(of: peer, now: now)
             sendQueued(to: peer, now: now)
             privateMessages.repeatSoon(to: peer, now: now.monotonic)
             for early in sessions.drainBuffered(of: peer) {
@@ -144,16 +145,42 @@ extension MeshRouter {
         switch sessions.open(frame.packet.payload, from: peer, now: now.monotonic) {
         case .failed: handleUndecryptable(frame, from: link, now: now)
         case .dropped: return
-        case .opened(let plaintext, let authenticated):
+        case .opened(let message, let authenticated):
+            // The message may be the one for which a later text waits.
+            defer { deliverTexts(of: peer, now: now) }
             peers.recordAuthenticated(peer, over: link, now: now.monotonic)
             if fragmentID == nil, frame.packet.ttl >= MeshPacket.maximumTTL { recordProof(of: peer, on: link) }
-            if let packet = bundlePacket(inSession: plaintext) { return emit(.bundlePacket(packet, from: peer)) }
+            if let packet = bundlePacket(inSession: message.plaintext) { return emit(.bundlePacket(packet, from: peer)) }
             // Senders repeat texts and files that are not acknowledged.
             guard peers.isContact(peer) || links.budgets.consume(.sealedPayloads, on: link, now: now.monotonic),
-                let payload = try? MeshNoisePayload(decoding: plaintext[...])
+                let payload = try? MeshNoisePayload(decoding: message.plaintext[...])
             else { return }
-            handle(payload, from: authenticated, over: link, fragmentID: fragmentID, now: now)
+            if case .privateMessage(let text) = payload {
+                receive(text, counter: message.counter, from: authenticated, now: now)
+            } else {
+                handle(payload, from: authenticated, over: link, fragmentID: fragmentID, now: now)
+            }
         }
+    }
+
+    private mutating func receive(
+        _ text: MeshPrivateMessage, counter: UInt32?, from peer: AuthenticatedPeer, now: Moment
+    ) {
+        guard !privateMessages.isAcknowledged(text.id, of: peer.id) else {
+            return sendSealed(.delivered(messageID: text.id), to: peer.id, now: now)
+        }
+        sessions.insert(.init(peer: peer, message: text), counter: counter, of: peer.id, now: now.monotonic)
+    }
+
+    private mutating func deliverTexts(of peer: PeerID, now: Moment) {
+        for text in sessions.popTexts(of: peer, now: now.monotonic) {
+            emit(.privateMessage(from: text.peer, id: text.message.id, text: text.message.text))
+        }
+    }
+
+    /// Delivers the texts that have waited long enough for an earlier message.
+    mutating func deliverDueTexts(now: Moment) {
+        for peer in sessions.peersWithDueTexts(now: now.monotonic) { deliverTexts(of: peer, now: now) }
     }
 
     private mutating func handle(
@@ -162,11 +189,8 @@ extension MeshRouter {
     ) {
         switch payload {
         case .peerState(let state): handlePeerState(state, of: peer.id, over: link, now: now)
-        case .privateMessage(let message):
-            guard !privateMessages.isAcknowledged(message.id, of: peer.id) else {
-                return sendSealed(.delivered(messageID: message.id), to: peer.id, now: now)
-            }
-            emit(.privateMessage(from: peer, id: message.id, text: message.text))
+        // Delivered in order, by ``receive(_:counter:from:now:)``.
+        case .privateMessage: return
         case .delivered(let id):
             recordReceipt(id, from: peer.id, now: now)
             emit(.delivered(messageID: id, by: peer))

@@ -136,7 +136,9 @@ package struct MeshRouter: Sendable {
 
     /// When ``advance(to:)`` must be called, if there is no other event before.
     package var deadline: MonotonicInstant? {
-        [relays.deadline, fragments.isEmpty ? nil : fragments.deadline(routing), timers.nextMaintenance].compactMap { $0 }.min()
+        [
+            relays.deadline, fragments.isEmpty ? nil : fragments.deadline(routing), sessions.textDeadline, timers.nextMaintenance,
+        ].compactMap { $0 }.min()
     }
 
     // MARK: Peers
@@ -280,6 +282,7 @@ package struct MeshRouter: Sendable {
             for link in relay.links { write(relay.frame, of: relay.packet, on: link, origin: origin) }
         }
         sendDueFragments(now: now)
+        deliverDueTexts(now: now)
         let isIdle = links.isEmpty && outgoingFiles.isEmpty && incoming.files.isEmpty
         if timers.popMaintenance(now: moment, isIdle: isIdle) { runMaintenance(now: now) }
     }

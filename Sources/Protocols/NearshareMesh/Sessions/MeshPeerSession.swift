@@ -16,6 +16,14 @@ enum MeshPeerSession: Sendable {
     /// The session stays in use until the handshake replaces it.
     case renewing(Transport, Initiation)
 
+    /// An authentic message of the peer.
+    struct OpenedMessage: Sendable {
+        let plaintext: [UInt8]
+        /// Its place among all messages that the peer has sealed in the current session, from 0; nil for one of the previous
+        /// session.
+        let counter: UInt32?
+    }
+
     /// A handshake started by this node whose second message was not received yet.
     struct Initiation: Sendable {
         let state: HandshakeState
@@ -129,15 +137,17 @@ enum MeshPeerSession: Sendable {
     }
 
     /// - Throws: ``NoiseError/malformed`` without a session, or for a message that is not authentic.
-    mutating func open(_ message: ArraySlice<UInt8>, now: MonotonicInstant) throws(NoiseError) -> [UInt8] {
+    mutating func open(_ message: ArraySlice<UInt8>, now: MonotonicInstant) throws(NoiseError) -> OpenedMessage {
         try withTransport { (transport) throws(NoiseError) in
             do throws(NoiseError) {
                 let plaintext = try transport.current.open(message)
                 transport.failureCount = 0
                 transport.renewed = now
-                return plaintext
+                return OpenedMessage(plaintext: plaintext, counter: NoiseDatagrams.counter(of: message))
             } catch {
-                if let plaintext = try? transport.previous?.open(message) { return plaintext }
+                if let plaintext = try? transport.previous?.open(message) {
+                    return OpenedMessage(plaintext: plaintext, counter: nil)
+                }
                 throw error
             }
         }

@@ -119,7 +119,9 @@ struct SecureChannel: Sendable {
 
     /// Opens a message of the current or the previous session.
     /// - Throws: ``NoiseError``; the caller then calls ``recordFailure()`` if the peer may have sealed it.
-    mutating func open(_ message: ArraySlice<UInt8>, now: MonotonicInstant) throws(NoiseError) -> [UInt8] {
+    mutating func open(
+        _ message: ArraySlice<UInt8>, now: MonotonicInstant
+    ) throws(NoiseError) -> MeshPeerSession.OpenedMessage {
         session.endSession(ifSilentFor: idleTimeout, now: now)
         return try session.open(message, now: now)
     }

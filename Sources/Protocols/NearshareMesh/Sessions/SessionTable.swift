@@ -10,7 +10,7 @@ struct SessionTable: Sendable {
     }
 
     enum Opening {
-        case opened([UInt8], by: AuthenticatedPeer)
+        case opened(MeshPeerSession.OpenedMessage, by: AuthenticatedPeer)
         /// Authentic, but over the peer's rate limit.
         case dropped
         case failed
@@ -21,6 +21,7 @@ struct SessionTable: Sendable {
         /// Payloads that are sealed and sent as soon as there is a session.
         var queue: [[UInt8]] = []
         var early: [EarlyMessage] = []
+        var texts = TextSequencer()
         /// When this node stated its capabilities in the current session.
         var peerStateSent: MonotonicInstant?
         /// When a message that could not be opened led to a new handshake.
@@ -30,6 +31,8 @@ struct SessionTable: Sendable {
     }
 
     private var entries: [PeerID: Entry] = [:]
+    /// Peers of which a text waits for an earlier message.
+    private var peersWithWaitingTexts: Set<PeerID> = []
     /// Sealed messages that no session could open.
     private(set) var failureCount = 0
     private let identity: LocalIdentity
@@ -57,7 +60,10 @@ struct SessionTable: Sendable {
     /// The numbers, for each peer, of payloads that wait for a session, and of messages that wait for the end of a handshake.
     var waitingCounts: [(queued: Int, early: Int)] { entries.values.map { ($0.queue.count, $0.early.count) } }
 
-    mutating func remove(_ peer: PeerID) { entries[peer] = nil }
+    mutating func remove(_ peer: PeerID) {
+        entries[peer] = nil
+        peersWithWaitingTexts.remove(peer)
+    }
 
     private mutating func withEntry<Value>(
         _ peer: PeerID, now: MonotonicInstant, _ body: (inout Entry) -> Value
@@ -89,7 +95,10 @@ struct SessionTable: Sendable {
         withEntry(peer, now: now) { entry in
             let reaction = entry.channel.receive(
                 handshake: message, isSigned: isSigned, from: link, now: now, ephemeral: ephemeral)
-            if case .established = reaction { entry.peerStateSent = nil }
+            if case .established = reaction {
+                entry.peerStateSent = nil
+                entry.texts.startSession()
+            }
             return reaction
         }
     }
@@ -156,16 +165,42 @@ struct SessionTable: Sendable {
     // MARK: Opening
 
     mutating func open(_ message: ArraySlice<UInt8>, from peer: PeerID, now: MonotonicInstant) -> Opening {
-        guard let plaintext = try? entries[peer]?.channel.open(message, now: now) else {
+        guard let message = try? entries[peer]?.channel.open(message, now: now) else {
             failureCount &+= 1
             return .failed
         }
+        if let counter = message.counter { entries[peer]?.texts.record(counter) }
         // Only after opening, because any sender can put the peer's id on a packet; such packets use up the budget of their
         // link.
         guard entries[peer]?.messages.consume(now: now) == true, let proven = entries[peer]?.channel.peer else {
             return .dropped
         }
-        return .opened(plaintext, by: proven)
+        return .opened(message, by: proven)
+    }
+
+    /// Adds a text that is delivered in the order in which the peer has sealed it.
+    /// - Parameter counter: nil where the order is not known.
+    mutating func insert(_ text: TextSequencer.Text, counter: UInt32?, of peer: PeerID, now: MonotonicInstant) {
+        entries[peer]?.texts.insert(text, counter: counter, now: now)
+    }
+
+    /// Removes the texts of a peer that are to be delivered now, in their order.
+    mutating func popTexts(of peer: PeerID, now: MonotonicInstant) -> [TextSequencer.Text] {
+        guard let texts = entries[peer]?.texts.popReady(now: now) else { return [] }
+        if entries[peer]?.texts.deadline == nil {
+            peersWithWaitingTexts.remove(peer)
+        } else {
+            peersWithWaitingTexts.insert(peer)
+        }
+        return texts
+    }
+
+    /// When a text is delivered although an earlier message is missing.
+    var textDeadline: MonotonicInstant? { peersWithWaitingTexts.compactMap { entries[$0]?.texts.deadline }.min() }
+
+    /// Peers with a text whose time of waiting is over, in ascending order.
+    func peersWithDueTexts(now: MonotonicInstant) -> [PeerID] {
+        peersWithWaitingTexts.filter { entries[$0]?.texts.deadline.map { $0 <= now } ?? false }.sorted()
     }
 
     /// Buffers a message that has overtaken the end of a handshake, until the session is established.
