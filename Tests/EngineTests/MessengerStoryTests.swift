@@ -18,7 +18,6 @@ struct MessengerStoryTests {
         let scratch = ScratchFolder()
         var contacts: [PeerID: ContactKeys] = [:]
         var blocked: Set<PeerID> = []
-        var sendsReadReceipts = true
         /// nil for that of the machine.
         var wallClock: (@Sendable () -> WallTime)?
         let friends: Set<PeerID>
@@ -50,11 +49,10 @@ struct MessengerStoryTests {
             let (contacts, blocked, friends) = (contacts, blocked, friends)
             settings.friends = { friends }
             settings.trustStatus = { peer, _ in blocked.contains(peer.id) ? .known(.blocked, isFriend: false) : .new }
-            var messengerSettings = MessengerSettings(
+            let messengerSettings = MessengerSettings(
                 bundles: try SQLiteBundleStore(directory: scratch.path),
                 conversations: try SQLiteConversationStore(directory: scratch.path, limits: limits), contact: { contacts[$0] })
-            messengerSettings.sendsReadMarks = sendsReadReceipts
-            return try await withNode(settings) { [messengerSettings] node in
+            return try await withNode(settings) { node in
                 let listener = try node.listen()
                 async let answers: Void = {
                     for await invitation in listener.invitations { await answer(invitation) }
@@ -442,9 +440,8 @@ struct MessengerStoryTests {
         let stage = Stage(.memory)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
         let ada = Person(1, "Ada")
-        var bea = Person(2, "Bea")
-        bea.sendsReadReceipts = false
-        try await bea.run(on: segment, stage) { [bea] _, beaMessenger in
+        let bea = Person(2, "Bea")
+        try await bea.run(on: segment, stage) { _, beaMessenger in
             let received = beaMessenger.events()
             try await ada.run(on: segment, stage) { _, adaMessenger in
                 let own = adaMessenger.events()
@@ -452,7 +449,7 @@ struct MessengerStoryTests {
                 let said = try await adaMessenger.sendLine("hello", in: .peer(bea.id))
                 #expect(await first(own) { isStatusChange($0, .delivered, of: said.id) } != nil)
                 #expect(await firstLine(received)?.text == "hello")
-                try await beaMessenger.markRead(.peer(ada.id))
+                try await beaMessenger.markRead(.peer(ada.id), notifiesAuthors: false)
                 // A receipt, if any, would arrive before this message.
                 _ = try await beaMessenger.find("Ada", timeout: .seconds(60))
                 _ = try await beaMessenger.sendLine("what I meant to say", in: .peer(ada.id))

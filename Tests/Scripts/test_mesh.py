@@ -308,6 +308,7 @@ class BitchatStory(Story):
         sent = self.anna.run("send", self.file("a.jpg", 1_000), "--to", "phone", "--via", "mesh", "--interface", "lo")
         self.assertCode(0, sent)
         self.assertIn("phone does not confirm files", sent.stderr.decode() + sent.stdout.decode())
+        self.assertIn("sent (not confirmed)", self.anna.run("history").stdout.decode())
         path = self.file("photo.jpg", 100_000)
         send = self.anna.start("send", path, "--to", "phone", "--via", "mesh", "--interface", "lo", "--json")
         send.wait_for("progress", lambda event: event["done"])
@@ -738,9 +739,10 @@ class BitchatStory(Story):
         chat.quit()
 
     def test_read_receipts_can_be_off(self):
-        (self.anna.home / "config/nearshare").mkdir(parents=True)
-        (self.anna.home / "config/nearshare/config.toml").write_text("read-receipts = false\n")
         anna = self.receive()
+        # The chat decides, not the node that was started before.
+        (self.anna.home / "config/nearshare").mkdir(parents=True, exist_ok=True)
+        (self.anna.home / "config/nearshare/config.toml").write_text("read-receipts = false\n")
         phone = self.join(anna, "phone")
         there = phone.wait_for_peer("anna", 10)
         chat = Chat(self, self.anna)

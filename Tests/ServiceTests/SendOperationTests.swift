@@ -83,7 +83,7 @@ struct SendOperationTests {
         // An offer that arrives before the end of the link is declined.
         let isDeclined = failure?.message == "bea declined the offer"
         #expect(failure?.status == .declined && (isDeclined || failure?.message == words))
-        #expect(reporter.sent.map(\.declineReason) == [isDeclined ? nil : words])
+        #expect(reporter.sent.map(\.recordedReason) == [isDeclined ? nil : words])
         let entries = try TransferLog(of: .sent, in: ada.machine.state).entries()
         #expect(entries.last?.reason == (isDeclined ? nil : words))
     }

@@ -17,6 +17,8 @@ struct ChatScreen: Sendable {
         var opening = Opening.latest
         /// No bell.
         var isQuiet = false
+        /// Whether the authors of lines that are shown learn it.
+        var sendsReadReceipts = true
         /// The terminal shows colours; otherwise words replace them.
         var hasColor = true
         /// The terminal decodes UTF-8; otherwise output is limited to ASCII.
@@ -470,7 +472,7 @@ struct ChatScreen: Sendable {
             return []
         }
         views.visible.markReceivedRead()
-        return [.request(.markRead(conversation), .markRead)]
+        return [.request(.markRead(conversation, notifiesAuthors: settings.sendsReadReceipts), .markRead)]
     }
 
     /// Loads messages older than those of the visible view.

@@ -16,6 +16,8 @@ final class PipedConversation: Sendable {
         var follows: Bool
         /// Number of earlier lines that are shown first.
         var history: Int
+        /// Whether the authors of lines that are shown learn it.
+        var sendsReadReceipts = true
         var isJSON: Bool
     }
 
@@ -151,7 +153,7 @@ final class PipedConversation: Sendable {
                 if parameters.follows, case .chatMessage(let message, _) = event, message.conversation == conversation,
                     !message.isLocal
                 {
-                    try await client.markRead(conversation)
+                    try await client.markRead(conversation, notifiesAuthors: parameters.sendsReadReceipts)
                 }
             case .accepted(let id, let line):
                 tracker.recordAcceptance(of: id)
@@ -277,7 +279,7 @@ final class PipedConversation: Sendable {
         let messages = try await client.history(of: conversation, limit: parameters.history)
         for message in messages { report.emit(.chatMessage(message)) }
         if parameters.follows, messages.contains(where: { !$0.isLocal && $0.status < .read }) {
-            try await client.markRead(conversation)
+            try await client.markRead(conversation, notifiesAuthors: parameters.sendsReadReceipts)
         }
     }
 }

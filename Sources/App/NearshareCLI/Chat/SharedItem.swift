@@ -36,8 +36,8 @@ struct SharedItem: Sendable, Hashable {
         let name = entry.path.map { TerminalText.escaped($0, columns: 1_000) } ?? entry.content
         sentence =
             entry.outcome == .completed
-            ? "\(entry.outcomeText) \(name)\(entry.isRemoved ? " (removed)" : "")\(Self.playHint(entry))"
-            : "\(name): \(entry.outcomeText)"
+            ? "\(entry.outcomeWord) \(name)\(entry.reasonSuffix)\(entry.isRemoved ? " (removed)" : "")\(Self.playHint(entry))"
+            : "\(name): \(entry.outcomeWord)\(entry.reasonSuffix)"
     }
 
     init(_ arrival: Arrival, at now: WallTime) {

@@ -72,7 +72,7 @@ struct ChatCommand: ConfinedCommand {
         let terminal = isScreen ? try openTerminal() : nil
         let options = nearby.nodeOptions(global)
         guard let terminal else {
-            let piping = PipedConversation(parameters: parameters)
+            let piping = PipedConversation(parameters: parameters(on: machine))
             return try await withNetworkNotice(
                 NetworkNotice(on: machine, interface: nearby.interface, NetworkNotice.show)
             ) {
@@ -86,7 +86,7 @@ struct ChatCommand: ConfinedCommand {
             Console.fullScreenMessageHandler.withLock { $0 = nil }
         }
         let keyboard = KeyboardReader(terminal)
-        let screen = Monitor(ChatScreen(settings))
+        let screen = Monitor(ChatScreen(settings(on: machine)))
         let wantsErasure = Monitor(false)
         // The process of the node that is stopped to remove everything.
         let node = Monitor<ProcessHandle?>(nil)
@@ -130,16 +130,17 @@ struct ChatCommand: ConfinedCommand {
         return terminal
     }
 
-    private var settings: ChatScreen.Settings {
+    private func settings(on machine: LocalMachine) -> ChatScreen.Settings {
         ChatScreen.Settings(
             opening: isPublic ? .publicRoom : peer.map { .peer($0) } ?? .latest, isQuiet: quiet,
+            sendsReadReceipts: machine.configuration.sendsReadReceipts,
             hasColor: TerminalProperties.hasColor(STDOUT_FILENO), hasUTF8: TerminalProperties.usesUTF8, localTime: { .init($0) }
         )
     }
 
-    private var parameters: PipedConversation.Parameters {
+    private func parameters(on machine: LocalMachine) -> PipedConversation.Parameters {
         PipedConversation.Parameters(
             peer: peer, requiredStatus: (wait ?? .sent).requiredStatus, timeout: timeout?.duration ?? .seconds(30),
-            follows: follow, history: history ?? 0, isJSON: json)
+            follows: follow, history: history ?? 0, sendsReadReceipts: machine.configuration.sendsReadReceipts, isJSON: json)
     }
 }

@@ -60,7 +60,7 @@ struct HistoryCommand: AsyncParsableCommand {
         let isCompleted = entry.outcome == .completed
         let sentSize = entry.size.subtractingClamped(entry.presentSize)
         let isPresent = isCompleted && entry.presentSize > 0 && sentSize == 0
-        let outcome = isPresent ? "nothing new" : entry.outcomeText
+        let outcome = isPresent ? "nothing new" : entry.outcomeWord + entry.reasonSuffix
         let size: String
         if isCompleted {
             size = isPresent ? "-" : sentSize.asByteCount

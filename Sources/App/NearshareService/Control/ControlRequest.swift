@@ -23,7 +23,8 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     /// The latest lines before a number, the oldest of them first. Reply: ``ControlReply/chatMessages(_:)``.
     case history(Conversation, before: Int?, limit: Int)
     /// Marks the lines of a conversation as seen by the user. Reply: ``ControlReply/done``.
-    case markRead(Conversation)
+    /// - Parameter notifiesAuthors: whether the authors learn it.
+    case markRead(Conversation, notifiesAuthors: Bool = true)
     /// Sends a file. Reply: ``ControlReply/transferAccepted(_:)``; ``ControlEvent/transfer(_:)`` follows.
     /// - Parameters:
     ///   - path: absolute.
@@ -282,6 +283,8 @@ package struct TransferStatus: Sendable, Hashable, Codable {
     package var isWaitingForAnswer: Bool?
     /// nil while it runs.
     package var outcome: TransferOutcome?
+    /// Whether the receiver has confirmed that it has the content; nil while that is not known.
+    package var isConfirmed: Bool?
     /// A message for the user: about a running transfer, or about its outcome.
     package var detail: String?
 

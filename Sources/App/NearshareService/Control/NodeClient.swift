@@ -93,8 +93,10 @@ extension NodeClient {
         return messages
     }
 
-    package func markRead(_ conversation: Conversation) async throws(ControlFailure) {
-        guard case .done = try await submit(.markRead(conversation)) else { throw .unexpectedReply }
+    package func markRead(_ conversation: Conversation, notifiesAuthors: Bool = true) async throws(ControlFailure) {
+        guard case .done = try await submit(.markRead(conversation, notifiesAuthors: notifiesAuthors)) else {
+            throw .unexpectedReply
+        }
     }
 
     /// - Parameter path: absolute.

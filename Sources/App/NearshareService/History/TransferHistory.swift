@@ -15,7 +15,8 @@ package struct TransferHistory {
         /// Bytes that the receiver has.
         package let size: UInt64
         package let outcome: RecordedOutcome
-        /// The reason why a rule of the receiver has declined it; safe for a terminal. nil for other ends.
+        /// The reason why a rule of the receiver has declined it, or that the receiver does not confirm what it receives; safe for a
+        /// terminal. nil for other ends.
         package var reason: String?
         /// Bytes of `size` that the receiver had before.
         package var presentSize: UInt64 = 0
@@ -43,11 +44,14 @@ package struct TransferHistory {
             return String(validating: bytes, as: UTF8.self)
         }
 
-        /// The outcome as lists show it: "received" or "sent", or else the reason of the end; safe for a terminal.
-        package var outcomeText: String {
+        /// The outcome as lists show it, without its reason.
+        package var outcomeWord: String {
             guard outcome != .completed else { return direction == .incoming ? "received" : "sent" }
-            return "\(outcome.rawValue)\(reason.map { " (\($0))" } ?? "")"
+            return outcome.rawValue
         }
+
+        /// The reason in brackets after a space, or nothing; safe for a terminal.
+        package var reasonSuffix: String { reason.map { " (\($0))" } ?? "" }
 
         /// The received voice note; nil for other items, and where it is no longer there.
         package var voiceNote: VoiceNote? {

@@ -80,6 +80,7 @@ final class FileTransferFollower: Sendable {
         let name = status.peer == .broadcast ? "everyone" : contact?.name.shown ?? status.peer.hex
         if result.outcome == .completed, status.peer != .broadcast { await contacts.recordReceiver(status.peer) }
         status.outcome = result.outcome
+        status.isConfirmed = result.isConfirmed
         status.detail = result.detail ?? result.outcome.sentence(name, canResume: false)
         publish(status)
     }

@@ -168,8 +168,8 @@ package final class NodeService: NodeClient {
         case .history(let conversation, let number, let limit):
             return .chatMessages(
                 try await messenger.history(of: conversation, before: number, limit: Self.clampedEntryCount(limit)))
-        case .markRead(let conversation):
-            try await messenger.markRead(conversation)
+        case .markRead(let conversation, let notifiesAuthors):
+            try await messenger.markRead(conversation, notifiesAuthors: notifiesAuthors)
             return .done
         case .sendFile(let path, let peer, let isEncrypted, let timeout):
             try prepareToSend(to: peer)

@@ -114,7 +114,6 @@ package final class PrimaryRole: Sendable {
         }
         settings.profile = try machine.propagationProfile(profile)
         settings.usesBlueChat = true
-        settings.sendsReadMarks = machine.configuration.sendsReadReceipts
         let latest = Monitor<ContactSnapshot?>(nil)
         settings.isBlocked = { [machine] sender in
             let snapshot = (try? ContactDirectory(machine).snapshot()) ?? latest.withLock(\.self)

@@ -124,6 +124,8 @@ package struct SendResult: Sendable {
     package var message: String?
     /// The files that the receiver has not stored although it has others; nil where there are none.
     package var missing: MissingFiles?
+    /// Whether the receiver has confirmed that it has the content.
+    package var isConfirmed = true
     /// Whether the receiver is a LocalSend device.
     package var isDevice = false
 
@@ -134,10 +136,10 @@ package struct SendResult: Sendable {
         return RecordedOutcome(outcome)
     }
 
-    /// The reason why a rule of the receiver has declined the transfer, or its machine has closed the link, in a few words for the
-    /// history; nil for the answer of a user.
-    var declineReason: String? {
-        guard case .declined(let reason) = outcome else { return nil }
+    /// A few words for the history: why a rule of the receiver has declined the transfer, that its machine has closed the link, or
+    /// that it does not confirm what it receives. nil for other ends, and for the answer of a user.
+    var recordedReason: String? {
+        guard case .declined(let reason) = outcome else { return outcome == .completed && !isConfirmed ? "not confirmed" : nil }
         return switch reason {
         case .declined: detail
         case .expired: "not answered in time"

@@ -74,7 +74,7 @@ struct NodeSendClient: Sendable {
             .sent(
                 SendResult(
                     transfer: id, peer: contact.id, outcome: outcome, detail: detail, label: label.text, content: content,
-                    byteCount: end.done, canResume: false, receiver: name)))
+                    byteCount: end.done, canResume: false, receiver: name, isConfirmed: end.isConfirmed ?? true)))
         guard outcome == .completed else {
             let status = running.isCancelled ? ExitStatus(outcome) : ExitStatus(atNode: outcome)
             throw CommandFailure(status, detail ?? outcome.sentence(name, canResume: false))

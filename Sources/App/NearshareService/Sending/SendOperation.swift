@@ -689,7 +689,7 @@ package final class SendOperation: Sendable {
                     label: TransferLabel(content, to: name).text, content: content,
                     byteCount: progress.done, resumedByteCount: progress.resumed, canResume: canResume,
                     changedNames: result.changedNames, compared: result.compared, part: progress.part,
-                    receiver: name, missing: result.missing, isDevice: isDevice)))
+                    receiver: name, missing: result.missing, isConfirmed: result.isConfirmed, isDevice: isDevice)))
     }
 
     /// Stops a send to a peer that answers to the name of another known one (K2).

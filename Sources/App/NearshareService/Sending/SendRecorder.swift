@@ -56,7 +56,7 @@ final class SendRecorder: Reporter {
             when: SystemClock.wall(), peer: result.peer,
             peerName: start?.peerName ?? result.receiverName?.claimed ?? result.receiver, content: result.content,
             size: result.byteCount, outcome: result.recordedOutcome.rawValue,
-            reason: result.declineReason,
+            reason: result.recordedReason,
             presentSize: result.compared.map { min($0.unsentByteCount, result.byteCount) }, attempt: start?.attempt)
         // Content that is sent in parts has a result for each part.
         entry.offeredSize = result.part?.size ?? (result.content == source.label ? source.size : start?.offeredSize)

@@ -17,11 +17,14 @@ extension Messenger {
         }
     }
 
-    /// Marks a conversation as read. The authors are notified, unless the settings disable it.
-    package func markRead(_ conversation: Conversation) async throws(MessengerError) {
+    /// Marks a conversation as read.
+    /// - Parameter notifiesAuthors: whether the authors learn that their lines were read.
+    package func markRead(
+        _ conversation: Conversation, notifiesAuthors: Bool = true
+    ) async throws(MessengerError) {
         try await stored { () throws(StorageError) in
             let ids = try self.store.markRead(conversation)
-            if case .peer(let peer) = conversation, self.settings.sendsReadMarks { self.sendReadMarks(for: ids, to: peer) }
+            if case .peer(let peer) = conversation, notifiesAuthors { self.sendReadMarks(for: ids, to: peer) }
         }
     }
 

@@ -18,8 +18,6 @@ package struct MessengerSettings: Sendable {
     /// Returns whether a text that a nearshare peer sends in the mesh's own packets becomes a line of a conversation; otherwise it
     /// is offered like a file.
     package var acceptsTexts: @Sendable () -> Bool = { true }
-    /// Notifies authors that their lines were read.
-    package var sendsReadMarks = true
     /// Advertises this node to BlueChat devices where it has a radio, and exchanges texts with them. The texts are not
     /// encrypted, and their senders are not authenticated.
     package var usesBlueChat = false

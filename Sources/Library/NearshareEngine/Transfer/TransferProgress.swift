@@ -96,6 +96,8 @@ public struct TransferResult: Sendable, Hashable {
     package var compared: ComparedFiles?
     /// The files that were not stored, of a transfer that has failed for them alone; nil where all or none were stored.
     package var missing: MissingFiles?
+    /// Whether the receiver has confirmed that it has the content of a completed transfer. Phones in the mesh confirm no files.
+    package var isConfirmed = true
 
     /// Whether at least a part was stored, and nothing of it is sent again.
     package var isStored: Bool { outcome == .completed || missing != nil }
