@@ -392,12 +392,12 @@ class BitchatStory(Story):
             )
             self.assertCode(1, result)
             self.assertIn(
-                f"{name}'s app does not accept private files; `nearshare send --allow-unencrypted` sends it readable",
+                f"{name}'s app does not accept private files; with --allow-unencrypted they are sent readable",
                 result.stderr.decode(),
             )
         result = self.anna.run("send", self.file("b.jpg", 1_000), "--to", "old", "--via", "mesh", "--json", timeout=60)
         self.assertCode(1, result)
-        self.assertIn("nearshare send --allow-unencrypted", result.stdout.decode())
+        self.assertIn("with --allow-unencrypted", result.stdout.decode())
         chat = Chat(self, self.anna)
         chat.read_until("old")
         chat.type("/chat old")
@@ -475,6 +475,7 @@ class BitchatStory(Story):
         for answer, code, columns in (("n", 4, 80), ("y", 0, 40)):
             status, shown = self.ask(answer, columns, "send", self.file("a.jpg", 3_000), *send)
             self.assertEqual(code, status, shown)
+            self.assertEqual(answer == "y", "sending to “old” again, readable by everyone" in " ".join(shown.split()), shown)
         self.assertEqual("a.jpg", old.wait_for_file(10)["name"])
         self.assertEqual(1, sum(event["event"] == "file" for event in old.events))
         self.assertEqual([("cancelled", "a.jpg"), ("completed", "a.jpg")], sorted(self.sent()))
@@ -553,6 +554,15 @@ class BitchatStory(Story):
         # Hers are offered in the order in which they came.
         self.assertNotIn("hidden.bin", chat.text())
         chat.quit()
+
+    def test_a_file_for_everyone_that_is_too_large_for_a_phone(self):
+        anna = self.receive()
+        self.join(anna, "phone", capabilities=0x100).wait_for_peer("anna", 10)
+        words = "too large for phone, whose app takes at most 115 kB"
+        send = ("send", self.file("film.mp4", 200_000), "--to-everyone", "--via", "mesh")
+        for result in (self.anna.run(*send), self.ben.run(*send, "--interface", "lo")):
+            self.assertCode(0, result)
+            self.assertIn(words, result.stderr.decode())
 
     def test_usage_of_files_for_everyone(self):
         path = self.file("a.jpg", 10)

@@ -77,6 +77,11 @@ class VerificationStory(Story):
         link = next(line for line in shown if line.startswith("bitchat://"))
         self.assertEqual(link, self.scan(drawn, ink=0))
 
+    def test_the_link_has_the_name_of_the_running_node(self):
+        self.anna.start("mesh", "run", "--json", "--name", "On the road", "--interface", "lo", "--adapter", "none").wait_for("ready")
+        link = json.loads(self.anna.run("identity", "qr", "--json").stdout)["link"]
+        self.assertIn("On%20the%20road", link)
+
     def test_without_the_library_the_link_is_shown(self):
         self.anna.run("keys", "export")
         self.anna.hide("libqrencode.so.4")

@@ -73,12 +73,15 @@ struct SharedItem: Sendable, Hashable {
     /// The latest items of a peer before a time, the oldest first.
     static func latest(of peer: PeerID, before end: WallTime, on machine: LocalMachine) throws(StorageError) -> [SharedItem] {
         // The texts of messages are read only for those that are listed.
-        try TransferHistory(of: machine).entries(with: peer, before: end).filter { !$0.isChatMessage }
+        try TransferHistory(of: machine).entries(with: peer, before: end).filter(isListed)
             .suffix(maximumListedCount).map(SharedItem.init)
     }
 
     /// All items of a peer, the oldest first.
     static func all(of peer: PeerID, on machine: LocalMachine) throws(StorageError) -> [SharedItem] {
-        try TransferHistory(of: machine).entries(with: peer).filter { !$0.isChatMessage }.map(SharedItem.init)
+        try TransferHistory(of: machine).entries(with: peer).filter(isListed).map(SharedItem.init)
     }
+
+    /// Lines of the conversation are shown as such, and what still runs when its end is known.
+    private static func isListed(_ entry: TransferHistory.Entry) -> Bool { !entry.isChatMessage && entry.outcome != .running }
 }

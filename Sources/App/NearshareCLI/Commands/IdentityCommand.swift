@@ -63,7 +63,7 @@ struct IdentityQRCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            guard let link = try LocalMachine().verificationLink() else {
+            guard let link = try await LocalMachine().verificationLink() else {
                 throw CommandFailure(.failure, "this machine's name does not fit into a verification link")
             }
             if output.json { return JSONEvents.emit("link", ["link": .string(link)]) }

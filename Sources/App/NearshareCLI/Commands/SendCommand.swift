@@ -21,11 +21,7 @@ struct SendCommand: AsyncParsableCommand {
     @Flag(help: "Send to everyone in the mesh, readable by all; needs --via mesh.")
     var toEveryone = false
 
-    @Flag(
-        help: """
-            Send without a question to an app of the mesh that takes only files readable by everyone who relays them.
-            """)
-    var allowUnencrypted = false
+    @OptionGroup var unsealed: UnsealedFileOptions
 
     @Option(help: ArgumentHelp("Send this text instead of files, or that of standard input for -.", valueName: "text"))
     var text: String?
@@ -166,7 +162,8 @@ struct SendCommand: AsyncParsableCommand {
             let operation = SendOperation(
                 machine: machine, source: source, reporter: reporter,
                 timeout: machine.configuration.answerTimeout(timeout?.duration),
-                resumes: !noResume, retryTime: retry?.duration, transport: transport.preferred, unsealed: unsealedConfirmation,
+                resumes: !noResume, retryTime: retry?.duration, transport: transport.preferred,
+                unsealed: unsealed.confirmation(isQuiet: output.json || quiet),
                 pin: try PINPrompt.make(file: pinFile, isQuiet: output.json || quiet),
                 hotspot: hotspot.makeSendHotspot(on: settings.interface))
             let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)
@@ -298,12 +295,6 @@ struct SendCommand: AsyncParsableCommand {
                 }
             }
         }
-    }
-
-    /// nil where the user cannot be asked, and has allowed nothing.
-    private var unsealedConfirmation: UnsealedConfirmation? {
-        if allowUnencrypted { return UnsealedConfirmation { _ in true } }
-        return output.json || quiet ? nil : .onTerminal
     }
 
     private func reportLeftOut(_ reasons: [String]) {

@@ -78,6 +78,8 @@ struct VoiceRecordCommand: ConfinedCommand {
     @Flag(name: .shortAndLong, help: "Send the note without a review.")
     var yes = false
 
+    @OptionGroup var unsealed: UnsealedFileOptions
+
     @OptionGroup var transport: TransportOptions
 
     @Option(
@@ -96,6 +98,7 @@ struct VoiceRecordCommand: ConfinedCommand {
     mutating func validate() throws {
         peers = PeerArgument.unique(peers)
         if transport.via != nil, peers.isEmpty { throw ValidationError("--via needs --to") }
+        if unsealed.allowUnencrypted, peers.isEmpty { throw ValidationError("--allow-unencrypted needs --to") }
         try transport.validate(for: peers)
         if raw, input == nil { throw ValidationError("--raw needs --input") }
         if input != nil, device != nil { throw ValidationError("give either --input or --device, not both") }
@@ -194,7 +197,7 @@ struct VoiceRecordCommand: ConfinedCommand {
         let operation = try VoiceNoteSendOperation(
             note, to: peers, from: machine, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
             timeout: machine.configuration.answerTimeout(timeout?.duration), transport: transport.preferred,
-            unsealed: json || quiet ? nil : .onTerminal, pin: try PINPrompt.make(file: nil, isQuiet: json || quiet))
+            unsealed: unsealed.confirmation(isQuiet: json || quiet), pin: try PINPrompt.make(file: nil, isQuiet: json || quiet))
         @Sendable func cancelOrExit() { if !operation.cancel() { SignalHandling.exitNow() } }
         do {
             try await SignalHandling.run(onSignal: cancelOrExit) { try await operation.run(on: node) }

@@ -175,6 +175,8 @@ struct TextReporter: Reporter {
 
     private static func text(_ invitation: OutgoingInvitation) -> String {
         let (name, trust) = (invitation.name, OfferText.describe(invitation.trustStatus))
+        // The user was asked, or has allowed it.
+        guard invitation.isEncrypted else { return "sending to \(name) again, readable by everyone who relays it" }
         switch invitation.path {
         case .direct: return "inviting \(name) (\(trust))…"
         case .mesh(let isNeighbour, let estimate):

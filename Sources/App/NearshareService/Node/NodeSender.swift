@@ -57,7 +57,14 @@ struct NodeSender: Sendable {
             transfer,
             TransferStatus(
                 id: id, isIncoming: false, peer: peer, name: name, done: 0, total: size,
-                detail: size.flatMap { durationText(forSending: $0, to: peer) }))
+                detail: size.flatMap { notice(aboutSending: $0, to: peer) }))
+    }
+
+    /// What the user should know while a file is sent; nil for nothing.
+    private func notice(aboutSending byteCount: UInt64, to peer: PeerID) -> String? {
+        peer == .broadcast
+            ? MeshAdvice.forFileToEveryone(byteCount: byteCount, among: messenger.peers)
+            : durationText(forSending: byteCount, to: peer)
     }
 
     private func refuseTooLarge(_ source: FileSource, to peer: PeerID) throws {

@@ -82,6 +82,8 @@ package struct OutgoingInvitation: Sendable {
     package var name: String
     package var trustStatus: TrustStatus
     package var path: Path
+    /// Whether only the receiver can read the content; false in the mesh for everyone, and for apps that take nothing else.
+    package var isEncrypted = true
     /// The part of the content that is sent, escaped for a terminal, and its size; nil for all of it.
     package var part: (content: String, size: UInt64?)?
 

@@ -13,6 +13,19 @@ enum MeshAdvice {
         }
     }
 
+    /// A sentence about the peers in the mesh that do not get a file for everyone, because their apps take smaller ones only; nil where
+    /// there are none.
+    static func forFileToEveryone(byteCount: UInt64, among peers: [MeshPeer]) -> String? {
+        let excluded = peers.filter { $0.isReachable && byteCount > UInt64(clamping: $0.contentLimit) }
+        guard let limit = excluded.map(\.contentLimit).min() else { return nil }
+        let names = excluded.prefix(maximumNameCount).map(\.name.shown).joined(separator: ", ")
+        let others = excluded.count > maximumNameCount ? " and \(excluded.count - maximumNameCount) others" : ""
+        let apps = excluded.count == 1 ? "whose app takes" : "whose apps take"
+        return "too large for \(names)\(others), \(apps) at most \(UInt64(clamping: limit).asByteCount)"
+    }
+
+    private static let maximumNameCount = 3
+
     /// The result of a transfer through the mesh, with the advice that it needs.
     static func completed(_ result: TransferResult, to software: Contact.Software?) -> TransferResult {
         guard result.outcome == .failed(.tooLarge, at: .local), let detail = result.detail else { return result }

@@ -565,7 +565,7 @@ package final class SendOperation: Sendable {
             .inviting(
                 OutgoingInvitation(
                     transfer: transfer.id, peer: peer.id, receiver: known.claimed, name: known.quoted, trustStatus: trustStatus,
-                    path: .mesh(isNeighbour: peer.isDirect, estimate: estimate),
+                    path: .mesh(isNeighbour: peer.isDirect, estimate: estimate), isEncrypted: isEncrypted,
                     part: source.parts == nil ? nil : (OfferText.summary(part.offer), part.offer.totalSize))))
         let result = MeshAdvice.completed(
             await finish(transfer, of: part, to: name), to: peer.software == .nearshare ? .nearshare : .phone)
@@ -579,6 +579,8 @@ package final class SendOperation: Sendable {
         guard let everyone = Contact.everyone else { return }
         for part in try source.parts?() ?? [content] {
             let transfer = try mesh.send(part, to: nil, timeout: timeout)
+            let notice = part.offer.totalSize.flatMap { MeshAdvice.forFileToEveryone(byteCount: $0, among: mesh.peers) }
+            if let notice { reporter.report(.notice(notice)) }
             reporter.report(
                 .inviting(
                     OutgoingInvitation(

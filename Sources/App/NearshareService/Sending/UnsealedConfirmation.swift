@@ -26,7 +26,7 @@ package struct UnsealedConfirmation: Sendable {
 
     /// The sentence where the user was not asked.
     static func advice(for name: String) -> String {
-        "\(name)'s app does not accept private files; `nearshare send --allow-unencrypted` sends it readable by everyone who relays it"
+        "\(name)'s app does not accept private files; with --allow-unencrypted they are sent readable by everyone who relays them"
     }
 
     /// The result of a transfer, with the way to send it nevertheless.
