@@ -194,6 +194,8 @@ enum LinkWork: Int, CaseIterable, Sendable {
     case relayedFrames
     /// Bytes of relayed packets whose signature this node cannot check.
     case relayedBytes
+    /// Storing fragments of packets to everyone for neighbours that miss them.
+    case storedFragments
     /// Bytes of public texts, after decompression.
     case publicTexts
     /// Handling sealed payloads of peers that are no contacts: each has a rate of its own, but identities cost nothing (M12).
@@ -239,7 +241,7 @@ extension MeshRouter.Settings {
         case .newNeighbours: (min(32, newPeerBurst), min(0.5, newPeersPerSecond))
         case .newNearPeers: (newPeerBurst / 2, newPeersPerSecond)
         case .newFarPeers: (newPeerBurst, newPeersPerSecond)
-        case .relayedFrames: (relayedFrameBurst, relayedFramesPerSecond)
+        case .relayedFrames, .storedFragments: (relayedFrameBurst, relayedFramesPerSecond)
         case .relayedBytes: (relayedByteBurst, relayedBytesPerSecond)
         case .publicTexts: (publicTextBurst, publicTextBytesPerSecond)
         case .sealedPayloads: (sealedPayloadBurst, sealedPayloadsPerSecond)

@@ -102,7 +102,12 @@ extension MeshRouter {
             return .handled
         case .fragment where isForThisNode || isForEveryone:
             let handling = handleFragment(packet, from: link, inside: fragment, now: now)
-            if isForEveryone, fragment == nil, handling == .handled { storeForSync(frame, from: link) }
+            // No signature is checked before the packet is whole.
+            if isForEveryone, fragment == nil, handling == .handled,
+                links.budgets.consume(.storedFragments, on: link, now: now.monotonic)
+            {
+                storeForSync(frame, from: link)
+            }
             return handling
         case .fileTransfer where isForThisNode || isForEveryone:
             return handleUnsealedFile(frame, from: link, fragmentID: fragment?.id, now: now)
