@@ -1210,7 +1210,7 @@ _nearshare_voice() {
 
 _nearshare_voice_record() {
     repeating_flags=(-v)
-    non_repeating_flags=(--raw --list-devices --no-trim --yes -y --json --quiet --version -h --help)
+    non_repeating_flags=(--raw --list-devices --no-trim --yes -y --allow-unencrypted --json --quiet --version -h --help)
     repeating_options=(--to)
     non_repeating_options=(--output -o --input --device --duration --bitrate --rate --limit --via --interface --adapter --timeout --log-level)
     __nearshare_offer_flags_options 0

@@ -121,7 +121,7 @@ function __nearshare_parse_tokens -S
             __nearshare_parse_subcommand 0 'version' 'h/help'
             switch $unparsed_tokens[1]
             case 'record'
-                __nearshare_parse_subcommand 0 'to=+' 'o/output=' 'input=' 'raw' 'device=' 'list-devices' 'duration=' 'bitrate=' 'rate=' 'no-trim' 'limit=' 'y/yes' 'via=' 'interface=' 'adapter=' 'timeout=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
+                __nearshare_parse_subcommand 0 'to=+' 'o/output=' 'input=' 'raw' 'device=' 'list-devices' 'duration=' 'bitrate=' 'rate=' 'no-trim' 'limit=' 'y/yes' 'allow-unencrypted' 'via=' 'interface=' 'adapter=' 'timeout=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
             case 'play'
                 __nearshare_parse_subcommand 1 'device=' 'v' 'log-level=' 'version' 'h/help'
             case 'show'
@@ -583,6 +583,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare voice record" no-trim' -l 'no-trim' -d 'Keep the silence at both ends.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare voice record" limit' -l 'limit' -d 'Maximum size of the note, such as 5MiB; the remaining time is shown.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare voice record" y yes' -l 'yes' -s 'y' -d 'Send the note without a review.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare voice record" allow-unencrypted' -l 'allow-unencrypted' -d 'Send without a question to an app of the mesh that takes only files readable by everyone who relays them.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare voice record" via' -l 'via' -rfka 'lan bluetooth mesh'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare voice record" via' -l 'via' -d 'Transport to use: lan (a direct connection over the network), bluetooth (a direct connection to a peer in range) or mesh (relayed from neighbour to neighbour, at most 5 MiB per file). Default: the first available.' -rf
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare voice record" interface' -l 'interface' -d 'Look for peers on this network interface only, and connect directly.' -rfka ''

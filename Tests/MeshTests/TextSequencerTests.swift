@@ -1,8 +1,8 @@
 import NearshareBase
-import NearshareCrypto
 import NearshareTesting
 import Testing
 
+@testable import NearshareCrypto
 @testable import NearshareMesh
 
 @Suite struct TextSequencerTests {
@@ -14,8 +14,8 @@ import Testing
     private func receive(_ counters: [UInt32], _ sequencer: inout TextSequencer) -> [String] {
         counters.enumerated().flatMap { index, counter in
             let now = now + .milliseconds(index)
-            sequencer.record(counter)
             sequencer.insert(text("\(counter)"), counter: counter, now: now)
+            sequencer.record(counter)
             return sequencer.popReady(now: now).map(\.message.text)
         }
     }

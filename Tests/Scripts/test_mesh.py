@@ -475,7 +475,7 @@ class BitchatStory(Story):
         for answer, code, columns in (("n", 4, 80), ("y", 0, 40)):
             status, shown = self.ask(answer, columns, "send", self.file("a.jpg", 3_000), *send)
             self.assertEqual(code, status, shown)
-            self.assertEqual(answer == "y", "sending to “old” again, readable by everyone" in " ".join(shown.split()), shown)
+            self.assertEqual(answer == "y", 'sending to "old" again, readable by everyone' in " ".join(shown.split()), shown)
         self.assertEqual("a.jpg", old.wait_for_file(10)["name"])
         self.assertEqual(1, sum(event["event"] == "file" for event in old.events))
         self.assertEqual([("cancelled", "a.jpg"), ("completed", "a.jpg")], sorted(self.sent()))
@@ -558,7 +558,7 @@ class BitchatStory(Story):
     def test_a_file_for_everyone_that_is_too_large_for_a_phone(self):
         anna = self.receive()
         self.join(anna, "phone", capabilities=0x100).wait_for_peer("anna", 10)
-        words = "too large for phone, whose app takes at most 115 kB"
+        words = "too large for phone, whose app takes at most 115 KB"
         send = ("send", self.file("film.mp4", 200_000), "--to-everyone", "--via", "mesh")
         for result in (self.anna.run(*send), self.ben.run(*send, "--interface", "lo")):
             self.assertCode(0, result)

@@ -78,7 +78,9 @@ class VerificationStory(Story):
         self.assertEqual(link, self.scan(drawn, ink=0))
 
     def test_the_link_has_the_name_of_the_running_node(self):
-        self.anna.start("mesh", "run", "--json", "--name", "On the road", "--interface", "lo", "--adapter", "none").wait_for("ready")
+        self.anna.start("mesh", "run", "--json", "--name", "On the road", "--interface", "lo", "--adapter", "none").wait_for(
+            "ready"
+        )
         link = json.loads(self.anna.run("identity", "qr", "--json").stdout)["link"]
         self.assertIn("On%20the%20road", link)
 

@@ -81,7 +81,7 @@ final class FileTransferFollower: Sendable {
         if result.outcome == .completed, status.peer != .broadcast { await contacts.recordReceiver(status.peer) }
         status.outcome = result.outcome
         status.isConfirmed = result.isConfirmed
-        status.detail = result.detail ?? result.outcome.sentence(name, canResume: false)
+        status.detail = result.detail ?? (result.outcome == .completed ? nil : result.outcome.sentence(name, canResume: false))
         publish(status)
     }
 }

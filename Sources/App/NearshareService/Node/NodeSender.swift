@@ -60,7 +60,7 @@ struct NodeSender: Sendable {
                 detail: size.flatMap { notice(aboutSending: $0, to: peer) }))
     }
 
-    /// What the user should know while a file is sent; nil for nothing.
+    /// A message for the user while a file is sent; nil for none.
     private func notice(aboutSending byteCount: UInt64, to peer: PeerID) -> String? {
         peer == .broadcast
             ? MeshAdvice.forFileToEveryone(byteCount: byteCount, among: messenger.peers)

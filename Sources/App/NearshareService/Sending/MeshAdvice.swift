@@ -1,4 +1,5 @@
 internal import Nearshare
+internal import NearshareMesh
 
 /// Advice about a file that the mesh does not carry to a peer.
 enum MeshAdvice {

@@ -55,7 +55,8 @@ struct NodeSendClient: Sendable {
             .inviting(
                 OutgoingInvitation(
                     transfer: id, peer: contact.id, receiver: contact.name.claimed, name: contact.name.quoted,
-                    trustStatus: contact.trustStatus, path: .node, isEncrypted: isEncrypted, part: isPart ? (content, nil) : nil)))
+                    trustStatus: contact.trustStatus, path: .node, isEncrypted: isEncrypted, part: isPart ? (content, nil) : nil
+                )))
         let label = TransferLabel(content, to: name)
         let transfer = Transfer(
             progress: TransferProgress(id: id, direction: .outgoing, total: nil, totalEntries: 1), clock: SystemClock.monotonic)

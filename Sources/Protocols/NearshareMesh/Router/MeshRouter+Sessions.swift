@@ -144,10 +144,10 @@ extension MeshRouter {
         guard peers[peer] != nil else { return }
         switch sessions.open(frame.packet.payload, from: peer, now: now.monotonic) {
         case .failed: handleUndecryptable(frame, from: link, now: now)
-        case .dropped: return
+        case .dropped(let counter): deliverTexts(of: peer, after: counter, now: now)
         case .opened(let message, let authenticated):
             // The message may be the one for which a later text waits.
-            defer { deliverTexts(of: peer, now: now) }
+            defer { deliverTexts(of: peer, after: message.counter, now: now) }
             peers.recordAuthenticated(peer, over: link, now: now.monotonic)
             if fragmentID == nil, frame.packet.ttl >= MeshPacket.maximumTTL { recordProof(of: peer, on: link) }
             if let packet = bundlePacket(inSession: message.plaintext) { return emit(.bundlePacket(packet, from: peer)) }
@@ -156,7 +156,9 @@ extension MeshRouter {
                 let payload = try? MeshNoisePayload(decoding: message.plaintext[...])
             else { return }
             if case .privateMessage(let text) = payload {
-                receive(text, counter: message.counter, from: authenticated, now: now)
+                // A link changes no order. What a neighbour has sealed before may be a file, which takes its time.
+                let counter = frame.packet.ttl >= MeshPacket.maximumTTL ? nil : message.counter
+                receive(text, counter: counter, from: authenticated, now: now)
             } else {
                 handle(payload, from: authenticated, over: link, fragmentID: fragmentID, now: now)
             }
@@ -172,8 +174,8 @@ extension MeshRouter {
         sessions.insert(.init(peer: peer, message: text), counter: counter, of: peer.id, now: now.monotonic)
     }
 
-    private mutating func deliverTexts(of peer: PeerID, now: Moment) {
-        for text in sessions.popTexts(of: peer, now: now.monotonic) {
+    private mutating func deliverTexts(of peer: PeerID, after counter: UInt32? = nil, now: Moment) {
+        for text in sessions.popTexts(of: peer, after: counter, now: now.monotonic) {
             emit(.privateMessage(from: text.peer, id: text.message.id, text: text.message.text))
         }
     }

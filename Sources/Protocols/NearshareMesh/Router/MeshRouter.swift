@@ -137,7 +137,8 @@ package struct MeshRouter: Sendable {
     /// When ``advance(to:)`` must be called, if there is no other event before.
     package var deadline: MonotonicInstant? {
         [
-            relays.deadline, fragments.isEmpty ? nil : fragments.deadline(routing), sessions.textDeadline, timers.nextMaintenance,
+            relays.deadline, fragments.isEmpty ? nil : fragments.deadline(routing), sessions.textDeadline,
+            timers.nextMaintenance,
         ].compactMap { $0 }.min()
     }
 

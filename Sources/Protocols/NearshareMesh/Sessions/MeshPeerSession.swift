@@ -19,8 +19,8 @@ enum MeshPeerSession: Sendable {
     /// An authentic message of the peer.
     struct OpenedMessage: Sendable {
         let plaintext: [UInt8]
-        /// Its place among all messages that the peer has sealed in the current session, from 0; nil for one of the previous
-        /// session.
+        /// The place among all messages that the peer has sealed in the current session, from 0; nil for a message of the
+        /// previous session.
         let counter: UInt32?
     }
 

@@ -12,7 +12,7 @@ struct SessionTable: Sendable {
     enum Opening {
         case opened(MeshPeerSession.OpenedMessage, by: AuthenticatedPeer)
         /// Authentic, but over the peer's rate limit.
-        case dropped
+        case dropped(counter: UInt32?)
         case failed
     }
 
@@ -169,23 +169,24 @@ struct SessionTable: Sendable {
             failureCount &+= 1
             return .failed
         }
-        if let counter = message.counter { entries[peer]?.texts.record(counter) }
         // Only after opening, because any sender can put the peer's id on a packet; such packets use up the budget of their
         // link.
         guard entries[peer]?.messages.consume(now: now) == true, let proven = entries[peer]?.channel.peer else {
-            return .dropped
+            return .dropped(counter: message.counter)
         }
         return .opened(message, by: proven)
     }
 
-    /// Adds a text that is delivered in the order in which the peer has sealed it.
-    /// - Parameter counter: nil where the order is not known.
+    /// Adds a text that is delivered in the order in which the peer has sealed it. ``popTexts(of:after:now:)`` follows.
+    /// - Parameter counter: nil for a text that waits for no other message.
     mutating func insert(_ text: TextSequencer.Text, counter: UInt32?, of peer: PeerID, now: MonotonicInstant) {
         entries[peer]?.texts.insert(text, counter: counter, now: now)
     }
 
     /// Removes the texts of a peer that are to be delivered now, in their order.
-    mutating func popTexts(of peer: PeerID, now: MonotonicInstant) -> [TextSequencer.Text] {
+    /// - Parameter counter: that of a message which was received; nil for none.
+    mutating func popTexts(of peer: PeerID, after counter: UInt32? = nil, now: MonotonicInstant) -> [TextSequencer.Text] {
+        if let counter { entries[peer]?.texts.record(counter) }
         guard let texts = entries[peer]?.texts.popReady(now: now) else { return [] }
         if entries[peer]?.texts.deadline == nil {
             peersWithWaitingTexts.remove(peer)

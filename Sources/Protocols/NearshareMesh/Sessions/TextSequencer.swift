@@ -39,7 +39,7 @@ struct TextSequencer: Sendable {
 
     private init(ready: [Text]) { self.ready = ready }
 
-    /// Records an authentic message of any kind.
+    /// Records an authentic message of any kind, after its text was inserted.
     mutating func record(_ counter: UInt32) {
         guard counter >= next else { return }
         if counter - next >= Self.windowSize { advance(to: counter - (Self.windowSize - 1)) }
@@ -47,8 +47,8 @@ struct TextSequencer: Sendable {
         advancePastReceived()
     }
 
-    /// Adds a text whose counter is recorded.
-    /// - Parameter counter: nil for a text of an earlier session, which waits for none.
+    /// Adds a text, whose counter is recorded afterwards.
+    /// - Parameter counter: nil for a text that waits for no other message.
     mutating func insert(_ text: Text, counter: UInt32?, now: MonotonicInstant) {
         guard let counter, counter >= next else { return ready.append(text) }
         let index = waiting.firstIndex { $0.counter > counter } ?? waiting.endIndex
@@ -71,9 +71,10 @@ struct TextSequencer: Sendable {
     }
 
     private mutating func advancePastReceived() {
-        let count = (~received).trailingZeroBitCount
-        received = count < Self.windowSize ? received >> UInt64(count) : 0
-        next += UInt32(count)
+        while received & 1 == 1 {
+            received >>= 1
+            next &+= 1
+        }
         let end = waiting.firstIndex { $0.counter >= next } ?? waiting.endIndex
         ready += waiting[..<end].map(\.text)
         waiting.removeSubrange(..<end)
