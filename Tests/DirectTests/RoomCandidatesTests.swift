@@ -61,7 +61,7 @@ import Testing
         }
         #expect(candidates.deadline(isMember: nobody) == Self.time(9))
         #expect(candidates.next(now: Self.time(9), isMember: nobody) == Self.id(1))
-        candidates.recordOutcome(of: Self.id(1), isMember: false, isRefused: true, now: Self.time(9))
+        candidates.recordOutcome(of: Self.id(1), isMember: false, isDeclined: true, now: Self.time(9))
         candidates.recordSighting(of: Self.id(1), now: Self.time(20))
         #expect(candidates.deadline(isMember: nobody) == Self.time(609))
     }

@@ -4,7 +4,7 @@ package enum HTTPRange: Sendable, Hashable {
     case from(UInt64, through: UInt64?)
     /// The last bytes.
     case last(UInt64)
-    /// Several ranges. They are refused: a short request could ask for the same bytes many times (N14).
+    /// Several ranges. They are rejected: a short request could ask for the same bytes many times (N14).
     case several
 
     /// - Returns: nil for another unit and for a malformed value, which are ignored as the specification says.

@@ -5,7 +5,7 @@ enum ChatScreenCommand: CaseIterable, Sendable {
 
     /// The argument that a command takes.
     enum Argument: Sendable, Hashable {
-        /// The command is refused with one.
+        /// The command is rejected with an argument.
         case none
         /// Any argument is ignored.
         case ignored

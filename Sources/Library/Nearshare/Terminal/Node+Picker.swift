@@ -50,7 +50,7 @@ final class PickerEntries: Sendable {
                 peers[index].isPresent = false
                 return ["\(index + 1)  \(peer.name.shown) has gone"]
             case .settled:
-                return peers.isEmpty ? ["nobody yet"] : []
+                return peers.isEmpty ? ["no peers yet"] : []
             }
         }
     }

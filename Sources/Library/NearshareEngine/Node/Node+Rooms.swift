@@ -96,15 +96,15 @@ extension Node {
         while !session.isOver, !Task.isCancelled {
             let now = settings.clock()
             if let peer = peers.next(now: now, isMember: session.isMember) {
-                var isRefused = false
+                var isDeclined = false
                 do throws(SessionError) {
                     _ = try await session.inviteIntoRoom(peer.destination)
                 } catch {
                     settings.log.info("room: \(peer.id.hex): \(error)")
-                    if case .untrusted = error { isRefused = session.room?.admission == .ask }
+                    if case .untrusted = error { isDeclined = session.room?.admission == .ask }
                 }
                 peers.recordOutcome(
-                    of: peer.id, isMember: session.isMember(peer.id), isRefused: isRefused, now: settings.clock())
+                    of: peer.id, isMember: session.isMember(peer.id), isDeclined: isDeclined, now: settings.clock())
                 session.progress.notifyAll()
                 continue
             }

@@ -248,7 +248,7 @@ extension Session {
 
     private static let unconfirmedCode = "the short codes were not confirmed; the peer may be impersonating the one you invited"
     private static let unansweredQuestion =
-        "the peer has accepted, but nobody has decided in time whether its key is to be trusted; "
+        "the peer has accepted, but the question whether its key is to be trusted was not answered in time; "
         + "read the session's identity questions, or choose another trust policy"
     private static let unprovenSecret = "the peer did not prove that it knows the secret of the room, or too many have not"
 

@@ -69,7 +69,7 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
         case .unknown: self = .unavailable("the other side does not know this session")
         case .untrusted:
             self = .untrusted(
-                "the other side does not trust this machine's key, or nobody there has answered the question about it in time; "
+                "the other side does not trust this machine's key, or its user has not answered the question about it in time; "
                     + "compare the short codes")
         case .removed: self = .removed
         }

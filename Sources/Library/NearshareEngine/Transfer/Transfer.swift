@@ -104,7 +104,7 @@ public final class Transfer: Sendable {
 
     // MARK: For what carries it: the engine, or a client of the node that does
 
-    /// Sets the way to cut the link that carries it.
+    /// Sets the closure that cuts the link of the transfer.
     func onCut(_ action: @escaping @Sendable () -> Void) {
         state.withLock { if $0.result == nil { $0.onCut = action } }
     }

@@ -100,7 +100,7 @@ package final class PageServer: Sendable {
         let host = link.remote.host
         let authority = PageSecret.authority(host: link.localHost ?? "", port: port)
         var reader = HTTPRequestReader()
-        // The response to the body that is being read: that to the first part that is refused, or else to the last one.
+        // The response to the body that is being read: that to the first part that is rejected, or else to the last one.
         var waiting: HTTPResponse?
         while true {
             let part: HTTPRequestPart

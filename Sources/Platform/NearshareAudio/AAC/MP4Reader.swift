@@ -69,7 +69,7 @@ struct MP4Reader {
     }
 
     /// The content of a box.
-    /// - Parameter limit: a longer box is refused.
+    /// - Parameter limit: a longer box is rejected.
     func bytes(of box: Box, upTo limit: Int) throws(AudioError) -> [UInt8] {
         let count = box.content.upperBound - box.content.lowerBound
         guard count <= UInt64(limit) else {

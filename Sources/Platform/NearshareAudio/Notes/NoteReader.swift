@@ -28,7 +28,7 @@ package final class NoteReader: NoteSamples {
     private let cursor: FileCursor
 
     /// Limit on the bytes read while opening. A valid note needs its beginning and end only; a file of thousands of tiny
-    /// streams is refused here.
+    /// streams is rejected.
     private static let openingBudget = 4 << 20
 
     /// - Throws: for a file that is not a voice note, or that libopusfile refuses.

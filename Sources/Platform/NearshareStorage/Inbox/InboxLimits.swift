@@ -6,7 +6,7 @@ package struct InboxLimits: Sendable, Hashable {
     package var maximumEntries: UInt64 = 1_000_000
     /// Bytes that stay free on the disk: a full disk breaks other programs, too (R8).
     package var minimumFreeByteCount: UInt64 = 64 << 20
-    /// Whether symbolic links that stay inside their folder are created; otherwise a transfer that contains one is refused.
+    /// Whether symbolic links that stay inside their folder are created; otherwise a transfer that contains one is rejected.
     package var allowsLinks = true
     /// Whether harmless permission bits of the sender's are set; otherwise all files are 0600 and all folders 0700.
     package var keepsPermissions = true

@@ -36,7 +36,7 @@ package struct FileSource: ResourceSource {
     package let skipped: [String]
     /// The number of all skipped entries.
     package let skippedCount: Int
-    /// The number of entries and paths among them that cannot be read or are refused.
+    /// The number of entries and paths among them that cannot be read or are rejected.
     package let unreadableCount: Int
     /// Empty where the offer describes all entries.
     package let contents: [EntryHeader]

@@ -4,7 +4,7 @@ package struct DirectLimits: Sendable {
 
     /// Limit on the duration of the handshake, and on the wait for the peer's hello after it.
     package static let handshakeTimeout = Duration.seconds(10)
-    /// Grace period after an offer's timeout, for clock drift and the way of the answer.
+    /// Grace period after an offer's timeout, for clock drift and the time that the answer travels.
     package static let expiryGrace = Duration.seconds(5)
     /// The time after which a cancel is final without the peer's confirmation.
     package static let cancelTimeout = Duration.seconds(1)

@@ -11,8 +11,8 @@ package struct RoomCandidates: Sendable {
         var failureCount = 0
         var lastAttempt: MonotonicInstant?
         var isInvited = false
-        /// A user has refused.
-        var isRefused = false
+        /// A user has declined.
+        var isDeclined = false
         /// Whether the candidate is not advertised any more, and the invitation in progress is its last one.
         var isGone = false
     }
@@ -34,7 +34,7 @@ package struct RoomCandidates: Sendable {
         }
         known.isGone = false
         // New addresses may be false: they do not lead to a flood of attempts.
-        if !known.isRefused {
+        if !known.isDeclined {
             known.due = min(known.due, max(now, known.lastAttempt.map { $0 + Self.minimumInterval } ?? known.due))
         }
         candidates[id] = known
@@ -59,15 +59,15 @@ package struct RoomCandidates: Sendable {
     }
 
     /// Records the end of an invitation.
-    /// - Parameter isRefused: whether a user has refused, who is not to be asked again soon.
-    package mutating func recordOutcome(of id: PeerID, isMember: Bool, isRefused: Bool = false, now: MonotonicInstant) {
+    /// - Parameter isDeclined: whether a user has declined, who is not to be asked again soon.
+    package mutating func recordOutcome(of id: PeerID, isMember: Bool, isDeclined: Bool = false, now: MonotonicInstant) {
         guard var candidate = candidates[id] else { return }
         candidate.isInvited = false
-        candidate.isRefused = isRefused
+        candidate.isDeclined = isDeclined
         // Bounded: each failure takes an attempt.
         candidate.failureCount = isMember ? 0 : candidate.failureCount + 1
         candidate.due =
-            now + (isMember ? Self.minimumInterval : isRefused ? Self.refusalPause : Self.pause(after: candidate.failureCount))
+            now + (isMember ? Self.minimumInterval : isDeclined ? Self.declinePause : Self.pause(after: candidate.failureCount))
         candidates[id] = candidate.isGone ? nil : candidate
     }
 
@@ -80,8 +80,8 @@ package struct RoomCandidates: Sendable {
 
     /// The time in which a peer with a higher id can invite this node.
     package static let higherIDDelay = Duration.seconds(3)
-    /// The time after which a user that has refused may be asked again.
-    package static let refusalPause = Duration.seconds(600)
+    /// The time after which a user that has declined may be asked again.
+    package static let declinePause = Duration.seconds(600)
     /// The least time between two attempts.
     package static let minimumInterval = Duration.seconds(2)
 }

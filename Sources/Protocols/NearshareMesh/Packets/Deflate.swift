@@ -6,7 +6,7 @@ internal import NearshareBase
 package enum Deflate {
     /// Shorter payloads are never compressed.
     static let threshold = 100
-    /// A stream that claims a higher ratio is refused unread.
+    /// A stream that claims a higher ratio is rejected unread.
     static let maximumRatio = 50_000
 
     /// Whether bytes are uniform enough for compression to help. Both ends must agree, as signatures depend on it.

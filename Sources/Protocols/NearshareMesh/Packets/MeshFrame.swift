@@ -24,7 +24,7 @@ package struct MeshFrame: Sendable, Hashable {
 
     /// Decodes a frame, ignoring bytes after the last field. Only when that fails is padding removed (section 2.4), as a packet
     /// without it may end in bytes that look like padding.
-    /// - Parameter payloadLimit: a larger payload is refused before it is decompressed.
+    /// - Parameter payloadLimit: a larger payload is rejected before it is decompressed.
     package init(
         decoding bytes: ArraySlice<UInt8>, payloadLimit: Int = MeshPacket.maximumPayloadByteCount
     ) throws(MalformedInput) {

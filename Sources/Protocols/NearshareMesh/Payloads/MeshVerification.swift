@@ -81,7 +81,7 @@ package enum MeshVerification {
 
 /// A verification code: a signed address that a peer shows to a camera (section 9.4).
 package struct MeshVerificationCode: Sendable, Hashable {
-    /// Older codes are refused.
+    /// Limit on the age of a code.
     package static let lifetime = Duration.seconds(300)
 
     /// The static key, in hexadecimal digits.

@@ -17,7 +17,7 @@ struct TLVFields {
         bytes.append(contentsOf: value)
     }
 
-    /// Ignores a single byte at the end, as both phone apps do; refuses a length that runs past the end.
+    /// Ignores a single byte at the end, as both phone apps do; rejects a length that runs past the end.
     static func decode(
         _ bytes: ArraySlice<UInt8>, of what: StaticString
     ) throws(MalformedInput) -> [(kind: UInt8, value: ArraySlice<UInt8>)] {

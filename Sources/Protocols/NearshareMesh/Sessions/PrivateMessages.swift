@@ -110,11 +110,12 @@ struct PrivateMessages: Sendable {
         return reactions
     }
 
-    /// More than a user writes while a peer behind relays acknowledges one text after the other.
+    /// Limit on the messages to one peer that wait: more than a user writes while a peer behind relays acknowledges one text
+    /// after the other.
     private static let maximumPendingCount = 256
     private static let maximumAcknowledgedCount = 256
     /// A message is given up after 5 + 10 + 20 + 40 + 80 = 155 s.
     private static let maximumRepetitionCount = 4
-    /// Twice as long after each repetition: a phone that sleeps answers none.
+    /// The time in which a receipt must arrive. It doubles with each repetition, because a phone that sleeps answers none.
     private static func receiptTimeout(after repetitionCount: Int) -> Duration { .seconds(5 << repetitionCount) }
 }
