@@ -30,6 +30,32 @@ import Testing
         try await withNode(settings) { node in try await nest(nodes + [node], count, network, segment, body) }
     }
 
+    @Test("messages do not wake the tasks that invite into a room, and the end of the session does")
+    func wakesRarely() async throws {
+        try await SessionStoryTests().withSession(of: 2, .memory) { _, sessions in
+            let (isWaiting, isAwake) = (Promise<Void>(), Promise<Void>())
+            let session = sessions[0]
+            let waiting = Task {
+                await session.memberChange.wait {
+                    isWaiting.fulfil()
+                    return false
+                }
+                isAwake.fulfil()
+            }
+            _ = await isWaiting.value
+            var arriving = (sessions[0].messages.makeAsyncIterator(), sessions[1].messages.makeAsyncIterator())
+            for number: UInt8 in 0..<100 {
+                try await sessions[0].send(SessionMessage(bytes: [number]))
+                _ = await arriving.1.next()
+                try await sessions[1].send(SessionMessage(bytes: [number]))
+                _ = await arriving.0.next()
+            }
+            #expect(isAwake.current == nil)
+            await session.leave()
+            await waiting.value
+        }
+    }
+
     @Test("nodes that join at the same time are in one session", arguments: LinkKind.allCases, [2, 3, 8])
     func together(_ linkKind: LinkKind, _ count: Int) async throws {
         try await withNodes(count, linkKind) { network, nodes in

@@ -257,8 +257,7 @@ struct PeerResolverTests {
             }
         }
         #expect(failure?.status == .peerNotFound)
-        #expect(failure?.message.hasPrefix("bea was not found on the network; is `nearshare receive` running there") == true)
-        #expect(failure?.message.contains("mesh") == false)
+        #expect(failure?.message.hasPrefix("bea was not found on the network, without which only single files") == true)
     }
 
     @Test func `a peer to compare codes with is looked for without a report`() async throws {

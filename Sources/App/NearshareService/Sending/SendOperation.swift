@@ -145,7 +145,8 @@ package final class SendOperation: Sendable {
         guard source.exceedsMesh, resolver.transport == nil else { return }
         throw CommandFailure(
             .peerNotFound,
-            "\(name.shown) was not found on the network; is `nearshare receive` running there, on the same network? "
+            "\(name.shown) was not found on the network, without which only single files of up to 5 MiB are sent; is "
+                + "`nearshare receive` running there, on the same network? "
                 + "`nearshare doctor` looks for causes")
     }
 

@@ -77,7 +77,7 @@ extension Node {
                         for (peer, addresses) in peers.apply(event, now: settings.clock()) {
                             session.recordFound(peer, at: addresses)
                         }
-                        session.progress.notifyAll()
+                        session.memberChange.notifyAll()
                     }
                 } catch {
                     settings.log.error("discovery has ended; the room meets no more peers: \(error)")
@@ -105,12 +105,12 @@ extension Node {
                 }
                 peers.recordOutcome(
                     of: peer.id, isMember: session.isMember(peer.id), isDeclined: isDeclined, now: settings.clock())
-                session.progress.notifyAll()
+                session.memberChange.notifyAll()
                 continue
             }
             let deadline = peers.deadline(isMember: session.isMember)
             let change: @Sendable () async -> Void = {
-                await session.progress.wait {
+                await session.memberChange.wait {
                     session.isOver || peers.deadline(isMember: session.isMember) != deadline
                 }
             }

@@ -151,6 +151,8 @@ public final class Session: Sendable {
     let inbox = SessionInbox()
     /// Wakes tasks that wait for room in a window, or for a delivery.
     let progress = AsyncCondition()
+    /// Wakes the tasks that invite peers into the room. Not ``progress``: each acknowledgement would wake them all.
+    let memberChange = AsyncCondition()
     private let endEvent = Promise<SessionError>()
     let timer = SessionTimer()
     let datagrams: SessionDatagrams?
@@ -310,6 +312,7 @@ public final class Session: Sendable {
         inbox.finish()
         eventQueues.finish()
         progress.notifyAll()
+        memberChange.notifyAll()
         endEvent.fulfil(reason)
         node.forget(self)
     }
@@ -341,7 +344,10 @@ public final class Session: Sendable {
         for link in gone { link.driver.close(.done) }
         for link in metadata.links { link.wake() }
         if metadata.needsLinks { timer.wake() }
-        if !changes.isEmpty { progress.notifyAll() }
+        if !changes.isEmpty {
+            progress.notifyAll()
+            memberChange.notifyAll()
+        }
         return result
     }
 
