@@ -15,6 +15,9 @@ struct SyncStore: Sendable {
         /// Any peer can write a fragment in another's name, so a sender has no part of its own.
         static let fragments = Limits(packetCount: 2_048, byteCount: 2 << 20, packetCountPerSender: 2_048)
 
+        /// Whether each sender has a part of its own.
+        var isSharedBySender: Bool { packetCountPerSender < packetCount }
+
         /// Limit on one packet: a quarter of the store, so that one packet never displaces all others.
         var packetByteCount: Int { byteCount / 4 }
     }
@@ -70,11 +73,11 @@ struct SyncStore: Sendable {
         self.limits = limits
     }
 
-    /// Stores a packet. A full store removes one, which is found in three steps (M6):
+    /// Stores a packet. A full store removes others, each of which is found in three steps (M6):
     ///
     /// 1. the host that brought most;
     /// 2. of its links the one that brought most, closed links counted as one;
-    /// 3. of its senders the one with most, whose oldest packet is removed.
+    /// 3. of its senders the one with most, whose oldest packet is removed; for fragments the oldest of all.
     ///
     /// Between equals, the oldest packet decides.
     /// - Parameters:
@@ -106,24 +109,23 @@ struct SyncStore: Sendable {
 
     /// Removes packets until the limits hold.
     private mutating func makeRoom() {
-        for id in idsToRemove() {
-            if let index = entries.firstIndex(where: { $0.id == id }) { remove(at: index) }
-        }
+        let removed = idsToRemove()
+        if !removed.isEmpty { removeAll { removed.contains($0.id) } }
     }
 
-    private func idsToRemove() -> [MeshPacketID] {
+    private func idsToRemove() -> Set<MeshPacketID> {
         guard entries.count > limits.packetCount || byteCount > limits.byteCount else { return [] }
         var capacity = SharedCapacity<Group>(
             count: entries.count, byteCount: { entries[$0].frame.heldByteCount },
-            levels: [
-                { .source(entries[$0].partition.source) }, { .link(entries[$0].partition.link) },
-                { .sender(entries[$0].sender) },
-            ])
-        var removed: [MeshPacketID] = []
-        while capacity.count > limits.packetCount || capacity.byteCount > limits.byteCount,
-            let position = capacity.removeOldest(by: capacity.count > limits.packetCount ? .count : .byteCount)
+            levels: [{ .source(entries[$0].partition.source) }, { .link(entries[$0].partition.link) }]
+                + (limits.isSharedBySender ? [{ .sender(entries[$0].sender) }] : []))
+        // Some more are removed than needed, because all are counted before the first: a flood fills the store again and again.
+        let (packetCount, byteCount) = (limits.packetCount - limits.packetCount / 64, limits.byteCount - limits.byteCount / 64)
+        var removed: Set<MeshPacketID> = []
+        while capacity.count > packetCount || capacity.byteCount > byteCount,
+            let position = capacity.removeOldest(by: capacity.count > packetCount ? .count : .byteCount)
         {
-            removed.append(entries[position].id)
+            removed.insert(entries[position].id)
         }
         return removed
     }
