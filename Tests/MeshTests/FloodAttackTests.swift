@@ -618,6 +618,26 @@ import Testing
         #expect(isComplete && assembler.count == 0)
     }
 
+    @Test("M4: sets of links that come and go end none of an open link") func closedLinks() {
+        var assembler = FragmentAssembler()
+        let now = MonotonicInstant(nanoseconds: 1_000_000_000)
+        let frame = (0..<100).map { UInt8($0) }
+        var outcome: FragmentAssembler.Outcome?
+        var churned: UInt64 = 100
+        for piece in fragments(frame, 7, count: 10) {
+            outcome = assembler.add(piece, from: PeerID(fitting: [5]), on: MeshLinkID(rawValue: 1), now: now)
+            for _ in 0..<200 {
+                churned += 1
+                let junk = MeshFragment(
+                    id: .init(rawValue: churned), index: 0, total: 2, originalType: .message, slice: [1, 2, 3])
+                let link = MeshLinkID(rawValue: churned)
+                _ = assembler.add(junk, from: PeerID(fitting: [6]), on: link, now: now)
+                assembler.linkDidClose(link)
+            }
+        }
+        #expect(outcome == .complete(frame))
+    }
+
     @Test("M4: a second piece under an index of the same link is refused, so that its genuine copy still comes over another")
     func conflictingPieces() {
         let pieces = fragments((0..<100).map { UInt8($0) }, 7, count: 10)

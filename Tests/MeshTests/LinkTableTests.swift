@@ -161,21 +161,6 @@ import Testing
         #expect(admitted(101) == 3)
     }
 
-    @Test("M16: a link that was opened while others had all shares gets that of the first one that is closed") func lateShare()
-    {
-        var settings = MeshRouter.Settings()
-        (settings.frameBurst, settings.framesPerSecond) = (120, 0)
-        var budgets = LinkBudgets()
-        for number in 1...14 as ClosedRange<UInt64> { budgets.open(link(number), from: .address("a"), settings, now: now) }
-        let atFirst = (0..<200).count { _ in budgets.admitFrame(on: link(13), now: now) }
-        #expect(atFirst == 120)
-        budgets.close(link(5), now: now)
-        let afterwards = [13, 14].map { number in
-            (0..<200).count { _ in budgets.admitFrame(on: link(number), now: now) }
-        }
-        #expect(afterwards == [10, 0])
-    }
-
     @Test("M10: what one link sends delays neither this node's frames nor those of other links") func fairness() {
         var outbox = LinkOutbox()
         let junk = [UInt8](repeating: 1, count: 4_000)

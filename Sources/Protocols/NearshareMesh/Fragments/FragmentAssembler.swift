@@ -127,6 +127,8 @@ package struct FragmentAssembler: Sendable {
     private var unsolicited = Share()
     private var unsolicitedByFlow: [Flow: Share] = [:]
     private var expectedByteCount = 0
+    /// The closed links that have sets.
+    private var closedLinks: Set<MeshLinkID> = []
     /// A lower bound on the time at which a set expires.
     private var nextExpiry: MonotonicInstant?
     private let limits: Limits
@@ -383,6 +385,13 @@ package struct FragmentAssembler: Sendable {
         }
     }
 
+    /// Counts the sets of a closed link with those of all other closed ones: links that come and go have one share together. The sets
+    /// stay, because a phone that has lost its link goes on over another.
+    mutating func linkDidClose(_ link: MeshLinkID) {
+        closedLinks.insert(link)
+        closedLinks.formIntersection(assemblies.keys.compactMap(\.link))
+    }
+
     /// Drops sets until all limits hold: first of the same sender on the same link, then of the link that holds most.
     private mutating func makeRoom(for key: Key) {
         guard let assembly = assemblies[key], !assembly.isExpected else { return }
@@ -393,16 +402,18 @@ package struct FragmentAssembler: Sendable {
         {
             guard dropLeast(excluding: key, where: { $0.header.sender == key.header.sender && $0.link == link }) else { break }
         }
+        let closed = closedLinks
+        func holder(of key: Key) -> MeshLinkID? { key.link.flatMap { closed.contains($0) ? nil : $0 } }
         while unsolicited.sets > limits.sets || unsolicited.bytes > limits.bytes {
             // The link that holds most of what is too much.
             let isOverCount = unsolicited.sets > limits.sets
             var costs: [MeshLinkID?: Int] = [:]
             for (other, assembly) in assemblies where !assembly.isExpected {
-                costs[other.link, default: 0] += isOverCount ? 1 : assembly.cost
+                costs[holder(of: other), default: 0] += isOverCount ? 1 : assembly.cost
             }
             let largest = costs.max { $0.value < $1.value }?.key
             guard
-                dropLeast(excluding: key, where: { $0.link == largest })
+                dropLeast(excluding: key, where: { holder(of: $0) == largest })
                     || dropLeast(excluding: key, where: { $0.link == link })
             else {
                 remove(key)

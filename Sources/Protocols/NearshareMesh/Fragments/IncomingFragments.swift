@@ -65,6 +65,13 @@ struct IncomingFragments: Sendable {
         files.receive(offer, from: peer, over: link, assembler, now: now)
     }
 
+    // MARK: Links
+
+    mutating func linkDidClose(_ link: MeshLinkID) {
+        assembler.linkDidClose(link)
+        files.removeLink(link)
+    }
+
     // MARK: Time
 
     /// Requests missing fragments of files, and gives up those without progress.

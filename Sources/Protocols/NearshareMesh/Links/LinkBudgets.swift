@@ -26,8 +26,8 @@ struct LinkBudgets: Sendable {
 
     private struct Member: Sendable {
         let source: MeshLinkSource
-        /// The index of the link's share; nil as long as other links have all of them.
-        var share: Int?
+        /// The index of the link's share; nil when other links have all of them.
+        let share: Int?
         /// Whether no neighbour was found on the link yet.
         var isNew = true
     }
@@ -65,12 +65,7 @@ struct LinkBudgets: Sendable {
     mutating func close(_ link: MeshLinkID, now: MonotonicInstant) {
         guard let member = members.removeValue(forKey: link), var account = accounts[member.source] else { return }
         account.linkCount -= 1
-        if let share = member.share {
-            // A link that was opened while others had all shares gets it.
-            let next = members.filter { $0.value.source == member.source && $0.value.share == nil }.keys
-                .min { $0.rawValue < $1.rawValue }
-            if let next { members[next]?.share = share } else { account.shares[share].freed = now }
-        }
+        if let share = member.share { account.shares[share].freed = now }
         if account.linkCount == 0 { account.closed = now }
         accounts[member.source] = account
         // A link without an address never returns.

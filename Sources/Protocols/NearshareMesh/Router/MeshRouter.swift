@@ -261,7 +261,7 @@ package struct MeshRouter: Sendable {
     package mutating func linkDown(_ link: MeshLinkID, now: Moment) {
         links.close(link, now: now.monotonic)
         fragments.removeLink(link)
-        incoming.files.removeLink(link)
+        incoming.linkDidClose(link)
         sync.removeLink(link)
         for peer in peers.removeLink(link) {
             emit(.peerChanged(peer))
