@@ -16,6 +16,8 @@ struct PrivateMessages: Sendable {
         /// When the receipt is overdue; nil for a message that was not sent yet.
         var deadline: MonotonicInstant?
         var repetitionCount = 0
+        var repetitionLimit = PrivateMessages.maximumRepetitionCount
+        var repetitionLimit = PrivateMessages.maximumRepetitionCount
     }
 
     /// The messages that wait for their receipt, the oldest first.
@@ -52,10 +54,17 @@ struct PrivateMessages: Sendable {
         return next
     }
 
-    /// Makes repeated messages without a receipt due at once: a new session shows that the peer is back.
+    /// Makes repeated messages without a receipt due at once: a new session shows that the peer is back. The last repetition may only
+    /// have asked for that session, so there is one more, once.
     mutating func repeatSoon(to peer: PeerID, now: MonotonicInstant) {
         guard var messages = pending[peer] else { return }
-        for index in messages.indices where messages[index].repetitionCount > 0 { messages[index].deadline = now }
+        for index in messages.indices where messages[index].repetitionCount > 0 {
+            if messages[index].repetitionCount == messages[index].repetitionLimit {
+                guard messages[index].repetitionLimit == Self.maximumRepetitionCount else { continue }
+                messages[index].repetitionLimit += 1
+            }
+            messages[index].deadline = now
+        }
         pending[peer] = messages
     }
 
@@ -93,7 +102,7 @@ struct PrivateMessages: Sendable {
                     message.deadline = max(deadline, now + timeout)
                     remaining.append(message)
                 case let deadline? where now >= deadline:
-                    guard message.repetitionCount < Self.maximumRepetitionCount else {
+                    guard message.repetitionCount < message.repetitionLimit else {
                         isGivenUp = true
                         reactions.append(.failed(messageID: message.id, to: peer))
                         continue
