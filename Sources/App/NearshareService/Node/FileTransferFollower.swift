@@ -69,6 +69,8 @@ final class FileTransferFollower: Sendable {
         _ transfer: Transfer, _ initial: TransferStatus, _ publish: @Sendable (TransferStatus) -> Void
     ) async {
         var status = initial
+        // A transfer may end before its first progress is read.
+        publish(status)
         for await progress in transfer.progress {
             (status.done, status.total) = (progress.done, progress.total)
             status.isWaitingForAnswer = progress.phase == .waiting
