@@ -256,17 +256,19 @@ package final class ReceiveController: Sendable {
 
     private func followProgress(of transfer: Transfer, for invitation: Invitation) async {
         var renewed = SystemClock.monotonic()
+        var isResumeReported = false
         for await progress in transfer.progress where progress.phase == .moving {
             let now = SystemClock.monotonic()
             if now - renewed >= AnsweredOffers.renewalInterval {
                 renewed = now
                 transfers.renewAnswer(to: invitation)
             }
-            if progress.resumed > 0, progress.done == progress.resumed {
+            // Where much arrives at once, the first progress that is read may be beyond the offset.
+            if progress.resumed > 0, !isResumeReported {
+                isResumeReported = true
                 reporter.report(.resumed(transfer.id, offset: progress.resumed))
-            } else {
-                reporter.report(.progress(progress))
             }
+            if progress.done > progress.resumed || progress.resumed == 0 { reporter.report(.progress(progress)) }
         }
     }
 }
