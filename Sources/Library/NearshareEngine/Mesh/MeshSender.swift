@@ -245,7 +245,8 @@ final class MeshSender: Sendable {
             )
         case .receiverLost:
             TransferResult(
-                outcome: .interrupted, detail: "\(name) went out of reach before all of it was sent; send it again later")
+                outcome: .interrupted,
+                detail: "\(name) went out of reach before all of it was sent, or was restarted; send it again")
         case .tooLarge(let limit): Self.result(of: MeshSendError.fileTooLarge(limit: limit))
         case .lost:
             TransferResult(

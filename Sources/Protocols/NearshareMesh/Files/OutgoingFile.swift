@@ -4,14 +4,14 @@ internal import NearshareBase
 ///
 ///     waiting for session ──► offering ──accept──► sending ──► confirming ──stored──► (ended)
 ///             │                   ▲                 ▲  │           │
-///             │                   └── asked again   └──┴─ missing ─┘
+///             │                   └── asked again   └──┴─ missing ─┘ or accepted again, after a restart of the receiver
 ///             └── a phone, or everyone: sending at once, and ended with the last fragment
 struct OutgoingFile: Sendable {
     enum Phase: Sendable {
         /// The peer has not stated in a session yet what it supports.
-        case waitingForSession(content: [UInt8], deadline: MonotonicInstant)
+        case waitingForSession(deadline: MonotonicInstant)
         /// The receiver was asked, and its user may take a while to answer.
-        case offering(content: [UInt8], deadline: MonotonicInstant, Retry)
+        case offering(deadline: MonotonicInstant, Retry)
         /// - Parameter isConfirmed: the receiver accepted and will confirm; phones and everyone do neither.
         case sending(MeshFragmentation, isConfirmed: Bool)
         /// All fragments went out; the receiver is asked for what it lacks.
@@ -37,6 +37,8 @@ struct OutgoingFile: Sendable {
     let key: MeshFileKey
     let offer: MeshFileOffer
     let chunkByteCount: Int
+    /// The encoded file, as long as it may be sealed again for a receiver that has lost its session; empty afterwards.
+    var content: [UInt8]
     /// Whether the content is encrypted for its receiver; false for everyone, and for an old app.
     var isSealed = true
     var phase: Phase
@@ -45,20 +47,21 @@ struct OutgoingFile: Sendable {
     /// Fragments sent again so far.
     var retransmissionCount = 0
 
-    /// The encoded file, until it is sealed.
-    var content: [UInt8]? {
-        switch phase {
-        case .waitingForSession(let content, _), .offering(let content, _, _): content
-        case .sending, .confirming: nil
-        }
-    }
-
     /// Whether the receiver was asked, so that it must be told of a cancellation.
     var isNegotiated: Bool {
         switch phase {
         case .waitingForSession: false
         case .offering, .confirming: true
         case .sending(_, let isConfirmed): isConfirmed
+        }
+    }
+
+    /// Whether the receiver has accepted it.
+    var wasAccepted: Bool {
+        switch phase {
+        case .waitingForSession, .offering: false
+        case .sending(_, let isConfirmed): isConfirmed
+        case .confirming: true
         }
     }
 

@@ -32,7 +32,7 @@ struct OutgoingFiles: Sendable {
     mutating func start(
         _ key: MeshFileKey, capabilities: MeshCapabilities, now: MonotonicInstant
     ) -> [FileTransferReaction] {
-        guard var file = files[key], case .waitingForSession(let content, _) = file.phase, let peer = key.peer else {
+        guard var file = files[key], case .waitingForSession = file.phase, let peer = key.peer else {
             return []
         }
         guard capabilities.contains(.privateMedia) else { return end(key, .unsupported) }
@@ -40,8 +40,7 @@ struct OutgoingFiles: Sendable {
             // One after the other, because a phone refuses a file that another has overtaken.
             return isSendingToPhone(peer) ? [] : [.startTransmission(of: key)]
         }
-        file.phase = .offering(
-            content: content, deadline: now + OutgoingFile.offerTimeout, OutgoingFile.Retry(next: now))
+        file.phase = .offering(deadline: now + OutgoingFile.offerTimeout, OutgoingFile.Retry(next: now))
         files[key] = file
         return [.emit(.fileOfferSent(key))] + ask(key, now: now)
     }
@@ -57,14 +56,15 @@ struct OutgoingFiles: Sendable {
 
     /// Extends the time for the session of a file whose peer has one, but is still sending another file.
     mutating func extendSessionTimeout(of key: MeshFileKey, now: MonotonicInstant) {
-        guard case .waitingForSession(let content, _)? = files[key]?.phase else { return }
-        files[key]?.phase = .waitingForSession(content: content, deadline: now + OutgoingFile.sessionTimeout)
+        guard case .waitingForSession? = files[key]?.phase else { return }
+        files[key]?.phase = .waitingForSession(deadline: now + OutgoingFile.sessionTimeout)
     }
 
     /// Begins to send a file that was sealed and cut.
     mutating func start(_ key: MeshFileKey, _ fragmentation: MeshFragmentation) -> [FileTransferReaction] {
         guard let file = files[key] else { return [] }
         files[key]?.phase = .sending(fragmentation, isConfirmed: file.isNegotiated)
+        if !file.isNegotiated { files[key]?.content = [] }
         return [
             .schedule(
                 FragmentJob(
@@ -109,7 +109,7 @@ struct OutgoingFiles: Sendable {
         switch control {
         case .offer: return []
         case .accept: return accepted(key, peer, &fragments)
-        case .decline(_, let reason): return end(key, .declined(reason))
+        case .decline(_, let reason): return end(key, files[key]?.wasAccepted == true ? .receiverLost : .declined(reason))
         case .missing(_, let indices): return requested(indices, of: key, peer, &fragments)
         case .stored:
             // A file that is only offered cannot have arrived; this answers an earlier transfer.
@@ -126,8 +126,11 @@ struct OutgoingFiles: Sendable {
         guard let file = files[key] else { return [.send(.cancel(key.file), to: peer)] }
         switch file.phase {
         case .offering: return [.startTransmission(of: key)]
-        // Not a single fragment has arrived.
-        case .confirming: return resend(Array(0..<file.offer.fragmentCount), of: file, peer, &fragments)
+        // The receiver has no fragment: all were lost, or it was restarted. What was sealed for its former session is of no use.
+        case .confirming:
+            guard !file.hasSpentRetransmissions else { return giveUp(file, peer) }
+            files[key]?.retransmissionCount += Int(file.offer.fragmentCount)
+            return [.startTransmission(of: key)]
         case .waitingForSession, .sending: return []
         }
     }
@@ -145,9 +148,7 @@ struct OutgoingFiles: Sendable {
     private mutating func resend(
         _ indices: [UInt16], of file: OutgoingFile, _ peer: PeerID, _ fragments: inout FragmentScheduler
     ) -> [FileTransferReaction] {
-        guard !file.hasSpentRetransmissions else {
-            return [.send(.cancel(file.key.file), to: peer)] + end(file.key, .lost)
-        }
+        guard !file.hasSpentRetransmissions else { return giveUp(file, peer) }
         let indices = Set(indices).map { Int($0) }.sorted()
         if let count = fragments.repeat(indices, of: file.key) {
             files[file.key]?.retransmissionCount += count
@@ -163,6 +164,10 @@ struct OutgoingFiles: Sendable {
         ]
     }
 
+    private mutating func giveUp(_ file: OutgoingFile, _ peer: PeerID) -> [FileTransferReaction] {
+        [.send(.cancel(file.key.file), to: peer)] + end(file.key, .lost)
+    }
+
     // MARK: Time
 
     /// Repeats offers and questions, and gives up. Files that wait for a session only time out.
@@ -172,8 +177,8 @@ struct OutgoingFiles: Sendable {
 
     private mutating func advance(_ key: MeshFileKey, to now: MonotonicInstant) -> [FileTransferReaction] {
         switch files[key]?.phase {
-        case .waitingForSession(_, let deadline)?: return now < deadline ? [] : end(key, .noResponse)
-        case .offering(_, let deadline, let retry)?:
+        case .waitingForSession(let deadline)?: return now < deadline ? [] : end(key, .noResponse)
+        case .offering(let deadline, let retry)?:
             guard now < deadline else { return end(key, .declined(.expired)) }
             return now >= retry.next ? ask(key, now: now) : []
         case .confirming(_, let retry)?:
@@ -189,10 +194,10 @@ struct OutgoingFiles: Sendable {
         guard let file = files[key], let peer = key.peer else { return [] }
         let attempts: Int
         switch file.phase {
-        case .offering(let content, let deadline, var retry):
+        case .offering(let deadline, var retry):
             attempts = retry.attempts
             retry.recordAttempt(now: now)
-            files[key]?.phase = .offering(content: content, deadline: deadline, retry)
+            files[key]?.phase = .offering(deadline: deadline, retry)
         case .confirming(let fragmentation, var retry):
             attempts = retry.attempts
             retry.recordAttempt(now: now)

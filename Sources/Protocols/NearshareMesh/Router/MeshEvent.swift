@@ -88,7 +88,8 @@ package enum MeshFileOutcome: Sendable, Hashable {
     case tooLarge(limit: Int)
     /// Too many fragments were lost.
     case lost
-    /// The receiver, which does not confirm, went out of reach before all of it was sent.
+    /// The receiver went out of reach before all of it was sent, and does not confirm; or it was restarted, and does not accept it
+    /// any more.
     case receiverLost
 }
 

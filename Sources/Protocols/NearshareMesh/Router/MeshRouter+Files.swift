@@ -42,8 +42,8 @@ extension MeshRouter {
             of: file, id: key.file, fragmentCount: UInt16(clamping: count), fragmentID: node.randomFragmentID())
         outgoingFiles.insert(
             OutgoingFile(
-                key: key, offer: offer, chunkByteCount: chunk, isSealed: recipient != nil && isSealed,
-                phase: .waitingForSession(content: encoded, deadline: now.monotonic + OutgoingFile.sessionTimeout)))
+                key: key, offer: offer, chunkByteCount: chunk, content: encoded, isSealed: recipient != nil && isSealed,
+                phase: .waitingForSession(deadline: now.monotonic + OutgoingFile.sessionTimeout)))
         timers.startMaintenance(now: now.monotonic)
         guard let recipient, isSealed else {
             startTransmission(of: key, now: now)
@@ -125,7 +125,8 @@ extension MeshRouter {
 
     /// Seals a file, or signs it when it is for everyone, cuts it into fragments and starts to send them.
     private mutating func startTransmission(of key: MeshFileKey, now: Moment) {
-        guard let file = outgoingFiles[key], let content = file.content else { return }
+        guard let file = outgoingFiles[key] else { return }
+        let content = file.content
         do {
             let packet: MeshPacket
             if let recipient = key.peer, file.isSealed {
