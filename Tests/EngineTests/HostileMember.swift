@@ -56,6 +56,7 @@ final class HostileLink: Sendable {
     private struct State {
         var sealer: RecordSealer?
         var opener: RecordOpener?
+        var handshakeHash: [UInt8] = []
         var held: [UInt8] = []
         var frames: [[UInt8]] = []
         var isOver = false
@@ -70,6 +71,8 @@ final class HostileLink: Sendable {
     }
 
     var isOver: Bool { state.withLock { $0.isOver } }
+    /// Empty before the handshake is over.
+    var handshakeHash: [UInt8] { state.withLock { $0.handshakeHash } }
 
     /// All frames that the other side has sent.
     var frames: [[UInt8]] { state.withLock { $0.frames } }
@@ -125,6 +128,7 @@ final class HostileLink: Sendable {
                     state.update { state in
                         (state.sealer, state.opener) = (established.sealer, established.opener)
                         state.held = established.leftover
+                        state.handshakeHash = established.handshakeHash
                     }
                     connection = DirectConnection(
                         ownName: DisplayName(truncating: "hostile")!,

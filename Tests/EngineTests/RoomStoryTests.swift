@@ -218,6 +218,75 @@ import Testing
         }
     }
 
+    @Test("S19: the proof of one room's secret opens no other room of the node", arguments: LinkKind.allCases)
+    func otherRoom(_ linkKind: LinkKind) async throws {
+        try await withNodes(1, linkKind) { network, nodes in
+            let known = try nodes[0].join("cellar", for: try Self.service, admission: .secret("known"))
+            let secret = try nodes[0].join("attic", for: try Self.service, admission: .secret("word"))
+            let asking = try nodes[0].join("shed", for: try Self.service, admission: .ask)
+            let answers = Task {
+                for await question in asking.identityQuestions { question.answer(isSame: false) }
+            }
+            let port = try #require(nodes[0].listeningPort)
+            let credentials = try #require(known.room).credentials
+            let hostile = HostileMember(TestNetwork.identity(9))
+            let transport = network.settings(9).transport
+            let cases: [(Session, SessionRefusal)] = [(secret, .declined), (asking, .untrusted)]
+            for (session, refusal) in cases {
+                let link = try await hostile.connect(to: port, over: transport)
+                defer { link.close() }
+                let exchange = try #require(
+                    credentials.exchange(
+                        on: link.handshakeHash, seed: [UInt8](repeating: 1, count: CPace.seedByteCount)))
+                link.say(SessionFrame.share(known.id, exchange.share).encoded)
+                try await link.wait { if case .share? = try? SessionFrame(decoding: $0[...]) { true } else { false } }
+                let shares = link.frames.compactMap { frame -> [UInt8]? in
+                    if case .share(known.id, let share)? = try? SessionFrame(decoding: frame[...]) { share } else { nil }
+                }
+                let answer = try #require(shares.first)
+                let proofs = try #require(exchange.proofs(with: answer, isInitiator: true))
+                link.say(
+                    SessionFrame.invite(session.id, timeout: .seconds(30), proof: proofs.initiator, context: []).encoded)
+                let outcomes: [SessionFrame] = [
+                    .confirm(session.id, proof: proofs.responder), .refuse(session.id, refusal),
+                ]
+                try await link.wait { frame in
+                    (try? SessionFrame(decoding: frame[...])).map { outcomes.contains($0) } ?? false
+                }
+                let isRefused = link.frames.contains { (try? SessionFrame(decoding: $0[...])) == outcomes[1] }
+                #expect(isRefused)
+            }
+            #expect([known, secret, asking].allSatisfy { $0.members.isEmpty })
+            for session in [known, secret, asking] { await session.leave() }
+            await answers.value
+        }
+    }
+
+    @Test("S19: for a second share on a link, nothing is calculated") func secondShare() async throws {
+        let network = TestNetwork(.memory)
+        let exchangeCount = Monitor(0)
+        var settings = network.settings(0)
+        settings.discovery = InMemorySegment(interfaceName: "memory0").join(host: "127.0.0.1")
+        settings.random = { [random = settings.random] count in
+            if count == CPace.seedByteCount { exchangeCount.update { $0 += 1 } }
+            return random(count)
+        }
+        try await withNode(settings) { node in
+            let session = try node.join("attic", for: try Self.service, admission: .secret("word"))
+            let link = try await HostileMember(TestNetwork.identity(9)).connect(
+                to: try #require(node.listeningPort), over: network.settings(9).transport)
+            defer { link.close() }
+            let exchange = try #require(
+                session.room?.credentials.exchange(
+                    on: link.handshakeHash, seed: [UInt8](repeating: 1, count: CPace.seedByteCount)))
+            let before = exchangeCount.withLock { $0 }
+            for _ in 0..<3 { link.say(SessionFrame.share(session.id, exchange.share).encoded) }
+            try await link.wait { (try? SessionFrame(decoding: $0[...])) == .refuse(session.id, .unknown) }
+            #expect(exchangeCount.withLock { $0 } == before + 1)
+            await session.leave()
+        }
+    }
+
     @Test("S19: a node joins no peer that has not proven the secret, and sends one proof to it") func unproven() throws {
         let name = try #require(SessionRoom(name: "attic", service: "my-game", secret: Array("word".utf8)))
         let room = Room(name, .secret("word"), now: SystemClock.monotonic())

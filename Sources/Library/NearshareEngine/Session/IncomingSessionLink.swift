@@ -13,8 +13,10 @@ final class IncomingSessionLink: Sendable {
         var hasInvitation = false
         /// The session of the only invitation that a link may carry, answered or not.
         var invited: SessionID?
-        /// The proofs of a room's secret, once the peer has sent its share.
-        var proofs: SessionRoom.Proofs?
+        /// The peer has sent its only share.
+        var hasShare = false
+        /// The room to which the peer's share belongs, and the proofs of its secret.
+        var proofs: (session: SessionID, proofs: SessionRoom.Proofs)?
         /// The invitation was withdrawn, or the link has ended.
         var isOver = false
     }
@@ -51,21 +53,30 @@ final class IncomingSessionLink: Sendable {
     }
 
     /// Answers the peer's share for the proof of a room's secret.
+    /// - Parameters:
+    ///   - session: the session of the room.
+    ///   - makeExchange: called for the first share of the link only, because it takes time.
     /// - Returns: the share of this end; nil for one that is not valid, and for all but the first.
-    func share(answering share: [UInt8], with exchange: SessionRoom.SecretExchange) -> [UInt8]? {
-        guard let proofs = exchange.proofs(with: share, isInitiator: false) else { return nil }
-        return state.withLock { state in
-            guard state.proofs == nil, state.invited == nil else { return nil }
-            state.proofs = proofs
-            return exchange.share
+    func share(
+        answering share: [UInt8], in session: SessionID, with makeExchange: () -> SessionRoom.SecretExchange?
+    ) -> [UInt8]? {
+        let isFirst = state.withLock { state in
+            guard !state.hasShare, state.invited == nil else { return false }
+            state.hasShare = true
+            return true
         }
+        guard isFirst, let exchange = makeExchange(), let proofs = exchange.proofs(with: share, isInitiator: false) else {
+            return nil
+        }
+        state.withLock { $0.proofs = (session, proofs) }
+        return exchange.share
     }
 
     /// Checks the peer's proof of a room's secret, which it can send once.
-    /// - Returns: the proof of this end; nil for a wrong proof.
+    /// - Returns: the proof of this end; nil for a wrong proof, and for one of another room's secret.
     func confirmation(of proof: [UInt8], in room: Room, now: MonotonicInstant) -> [UInt8]? {
-        guard let proofs = state.withLock({ $0.proofs.take() }), room.consumeGuess(now: now),
-            constantTimeEqual(proofs.initiator, proof)
+        guard let (session, proofs) = state.withLock({ $0.proofs.take() }), session == room.credentials.session,
+            room.consumeGuess(now: now), constantTimeEqual(proofs.initiator, proof)
         else { return nil }
         room.refundGuess()
         return proofs.responder
@@ -163,7 +174,7 @@ extension Node {
             }
             let expiry = settings.clock() + timeout
             let session = session(id)
-            if let session, let room = session.room, !proof.isEmpty {
+            if let session, let room = session.room, room.credentials.secret != nil, !proof.isEmpty {
                 // Also of a member: the peer may not know yet that it is one.
                 guard let confirmation = incoming.confirmation(of: proof, in: room, now: settings.clock()) else {
                     settings.log.info("room: \(peer.id.hex) did not prove that it knows the secret, or too many have not")
@@ -217,8 +228,9 @@ extension Node {
             start { await Self.expire(incoming, at: expiry, self.settings) }
         case .share(let id, let share):
             guard let credentials = session(id)?.room?.credentials, let hash = known.handshake?.handshakeHash,
-                let exchange = credentials.exchange(on: hash, seed: settings.random(CPace.seedByteCount)),
-                let answer = incoming.share(answering: share, with: exchange)
+                let answer = incoming.share(
+                    answering: share, in: id,
+                    with: { credentials.exchange(on: hash, seed: settings.random(CPace.seedByteCount)) })
             else { return incoming.driver.send(.refuse(id, .unknown)) }
             incoming.driver.send(.share(id, answer))
         case .withdraw(let id): incoming.withdraw(id)
