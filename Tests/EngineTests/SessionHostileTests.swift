@@ -103,6 +103,45 @@ import Testing
         }
     }
 
+    @Test("an invitation whose join fails ends no session that another one has made") func failsApart() async throws {
+        let network = TestNetwork(.memory)
+        try await withNode(network.settings(0)) { node in
+            let listener = try node.listen()
+            let hosts = [8, 9].map { HostileMember(TestNetwork.identity($0)) }
+            let id = hosts[0].session
+            var links: [HostileLink] = []
+            defer { for link in links { link.close() } }
+            var arriving = listener.sessionInvitations.makeAsyncIterator()
+            var invitations: [SessionInvitation] = []
+            for host in hosts {
+                let link = try await host.connect(to: listener.port, over: network.settings(9).transport)
+                links.append(link)
+                link.say(SessionFrame.invite(id, timeout: .seconds(30), proof: [], context: []).encoded)
+                invitations.append(try #require(await arriving.next()))
+            }
+            let session = try invitations[0].accept(asksTrust: true)
+            let other = try invitations[1].accept(asksTrust: true)
+            #expect(other === session)
+            var asked = session.identityQuestions.makeAsyncIterator()
+            var questions: [PeerID: IdentityQuestion] = [:]
+            for _ in hosts {
+                let question = try #require(await asked.next())
+                questions[question.check.peer.id] = question
+            }
+            try #require(questions[hosts[1].id]).answer(isSame: false)
+            try await links[1].wait { (try? SessionFrame(decoding: $0[...])) == .refuse(id, .untrusted) }
+            try #require(questions[hosts[0].id]).answer(isSame: true)
+            try await links[0].wait { frame in
+                switch try? SessionFrame(decoding: frame[...]) {
+                case .accept?, .refuse?: true
+                default: false
+                }
+            }
+            #expect(session.members.map(\.id) == [hosts[0].id])
+            await session.leave(waiting: .zero)
+        }
+    }
+
     @Test("S4, S6: no member is removed from a session by the claims of a third", arguments: LinkKind.allCases)
     func kicks(_ linkKind: LinkKind) async throws {
         try await withScene(linkKind) { scene in

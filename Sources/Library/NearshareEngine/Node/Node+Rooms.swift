@@ -38,7 +38,8 @@ extension Node {
         // The rule of the room has decided.
         if admission != .ask { settings.trust = .anyKey }
         let session = makeSession(
-            room.session, settings, room: Room(room, admission, now: self.settings.clock()))
+            room.session, settings, room: Room(room, admission, now: self.settings.clock())
+        ).session
         let isStarted = start { [self] in
             await meet(in: session, room, changes)
             close(socket, advertisement)

@@ -15,7 +15,7 @@ extension Node {
         let founder = SessionFounder(
             fingerprint: self.settings.identity.fingerprint, nonce: self.settings.random(SessionFounder.nonceByteCount))
         // Safe: `random` returns as many bytes as asked for.
-        let session = makeSession(founder!.session, settings, founder: founder)
+        let session = makeSession(founder!.session, settings, founder: founder).session
         if state.withLock(\.isShuttingDown) { throw Self.stoppedError }
         return session
     }
@@ -55,9 +55,10 @@ extension Node {
     }
 
     /// Returns the session with this id, or creates it; there is at most one.
+    /// - Returns: also whether this call has created it.
     func makeSession(
         _ id: SessionID, _ settings: SessionSettings, founder: SessionFounder? = nil, room: Room? = nil
-    ) -> Session {
+    ) -> (session: Session, isNew: Bool) {
         let made = Session(id, settings, self, founder: founder, room: room)
         let (session, isShuttingDown) = state.withLock { state in
             let session = state.sessions[id] ?? made
@@ -66,7 +67,7 @@ extension Node {
         }
         guard session === made else {
             made.end()
-            return session
+            return (session, false)
         }
         start { await session.run() }
         // A room browses for its members itself.
@@ -76,7 +77,7 @@ extension Node {
             }
         }
         if isShuttingDown { session.end() } else { startNetworkMonitor() }
-        return session
+        return (session, true)
     }
 
     /// Tells a session at which addresses discovery sees peers, until it is over: it may be the only way to a member whose address

@@ -203,13 +203,17 @@ extension Node {
                 prompt: prompt,
                 join: { [self] settings, asksTrust throws(SessionError) in
                     prompt.release()
-                    let session = makeSession(id, settings)
+                    let (session, isNew) = makeSession(id, settings)
                     if asksTrust {
-                        start { await self.joinWhenTrusted(peer, on: incoming, into: session, known, until: expiry) }
+                        start {
+                            await self.joinWhenTrusted(
+                                peer, on: incoming, into: session, isNew: isNew, known, until: expiry)
+                        }
                         return session
                     }
                     guard incoming.join(session, known) else {
-                        defer { if session.members.isEmpty { session.end() } }
+                        // Another invitation into the same session may still be about to join.
+                        defer { if isNew, session.members.isEmpty { session.end() } }
                         if incoming.isOver {
                             throw .unavailable("the invitation is over: it was withdrawn, or its link has ended")
                         }
@@ -265,14 +269,15 @@ extension Node {
     }
 
     /// Joins a session, once the inviting peer's key is trusted.
+    /// - Parameter isNew: whether this invitation has made the session, which ends with it then, unless there are other members.
     private func joinWhenTrusted(
-        _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ known: LinkPeerInfo,
+        _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, isNew: Bool, _ known: LinkPeerInfo,
         until expiry: MonotonicInstant
     ) async {
         if await isTrusted(peer, on: incoming, in: session, voucher: nil, until: expiry), incoming.join(session, known) {
             return
         }
-        if session.members.isEmpty { session.end() }
+        if isNew, session.members.isEmpty { session.end() }
     }
 
     /// Accepts a link that another member of the session has opened.
