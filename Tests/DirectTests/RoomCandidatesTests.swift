@@ -70,9 +70,54 @@ import Testing
         var candidates = RoomCandidates(own: Self.id(5))
         for number in [1, 2] as [UInt8] { candidates.recordSighting(of: Self.id(number), now: Self.time(0)) }
         #expect(candidates.next(now: Self.time(0), isMember: nobody) == Self.id(1))
-        for number in [1, 2] as [UInt8] { candidates.recordLoss(of: Self.id(number)) }
+        for number in [1, 2] as [UInt8] { candidates.recordLoss(of: Self.id(number), now: Self.time(0)) }
         candidates.recordOutcome(of: Self.id(1), isMember: false, now: Self.time(1))
         #expect(candidates.deadline(isMember: nobody) == nil)
+        #expect(candidates.next(now: Self.time(100), isMember: nobody) == nil)
+    }
+
+    @Test("S20: a peer that goes and comes again ends no pause, nor that after a user's refusal") func goodbyes() {
+        var candidates = RoomCandidates(own: Self.id(5))
+        var now = Self.time(0)
+        candidates.recordSighting(of: Self.id(1), now: now)
+        for isDeclined in [false, true] {
+            #expect(candidates.next(now: now, isMember: nobody) == Self.id(1))
+            // Before the outcome, and after it.
+            candidates.recordLoss(of: Self.id(1), now: now)
+            candidates.recordOutcome(of: Self.id(1), isMember: false, isDeclined: isDeclined, now: now)
+            candidates.recordSighting(of: Self.id(1), now: now)
+            candidates.recordLoss(of: Self.id(1), now: now)
+            candidates.recordSighting(of: Self.id(1), now: now)
+            #expect(candidates.deadline(isMember: nobody) == now + (isDeclined ? .seconds(600) : .seconds(1)))
+            now = now + .seconds(1)
+        }
+        candidates.recordLoss(of: Self.id(1), now: now)
+        candidates.recordSighting(of: Self.id(1), now: Self.time(700))
+        #expect(candidates.next(now: Self.time(700), isMember: nobody) == Self.id(1))
+    }
+
+    @Test("S20: the peers that are gone are bounded, and those of which a user has declined are the last to be forgotten")
+    func goneBounded() {
+        func id(_ number: Int) -> PeerID {
+            PeerID(bytes: [UInt8(number >> 8), UInt8(number & 255)] + [UInt8](repeating: 0, count: 6))!
+        }
+        var candidates = RoomCandidates(own: PeerID(bytes: [UInt8](repeating: 255, count: 8))!)
+        for number in 0...RoomCandidates.maximumGoneCount + 1 {
+            candidates.recordSighting(of: id(number), now: Self.time(0))
+            #expect(candidates.next(now: Self.time(0), isMember: nobody) == id(number))
+            candidates.recordOutcome(of: id(number), isMember: false, isDeclined: number < 2, now: Self.time(0))
+            candidates.recordLoss(of: id(number), now: Self.time(0))
+        }
+        // Two were forgotten: of those that have only failed.
+        for number in 0...RoomCandidates.maximumGoneCount + 1 {
+            candidates.recordSighting(of: id(number), now: Self.time(0))
+        }
+        var dueCount = 0
+        while let next = candidates.next(now: Self.time(0), isMember: nobody) {
+            #expect(![id(0), id(1)].contains(next))
+            dueCount += 1
+        }
+        #expect(dueCount == 2)
     }
 
     @Test("the identifier of a room depends on its name, the service type and whether it has a secret, not on the secret")

@@ -31,7 +31,7 @@ final class RoomPeers: Sendable {
             state.table.apply(event).map { change in
                 let peer = change.peer
                 guard change.isPresent else {
-                    state.candidates.recordLoss(of: peer.id)
+                    state.candidates.recordLoss(of: peer.id, now: now)
                     return (peer.id, [])
                 }
                 state.candidates.recordSighting(of: peer.id, now: now)

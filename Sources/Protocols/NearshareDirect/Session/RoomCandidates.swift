@@ -4,7 +4,7 @@ package import NearshareBase
 /// invited at once, in their order, so that nodes that join at the same time meet at the one with the lowest id; the others
 /// after a while, unless they have invited this node before (`docs/PROTOCOL.md`, section 12.7).
 ///
-///     seen ──due──► invited ──► member, or failed ──due──► invited …        gone
+///     seen ──due──► invited ──► member, or failed ──due──► invited …        gone ──due──► forgotten
 package struct RoomCandidates: Sendable {
     private struct Candidate {
         var due: MonotonicInstant
@@ -13,7 +13,8 @@ package struct RoomCandidates: Sendable {
         var isInvited = false
         /// A user has declined.
         var isDeclined = false
-        /// Whether the candidate is not advertised any more, and the invitation in progress is its last one.
+        /// Whether the candidate is not advertised any more. It is not invited then, and kept until it would be due: it could
+        /// end its pause by a goodbye otherwise.
         var isGone = false
     }
 
@@ -28,6 +29,7 @@ package struct RoomCandidates: Sendable {
     /// Records that a peer advertises the room, or advertises it with other addresses.
     package mutating func recordSighting(of id: PeerID, now: MonotonicInstant) {
         guard id != own else { return }
+        forgetGone(now: now)
         guard var known = candidates[id] else {
             candidates[id] = Candidate(due: id < own ? now : now + Self.higherIDDelay)
             return
@@ -41,14 +43,27 @@ package struct RoomCandidates: Sendable {
     }
 
     /// Records that a peer does not advertise the room any more.
-    package mutating func recordLoss(of id: PeerID) {
-        if candidates[id]?.isInvited == true { candidates[id]?.isGone = true } else { candidates[id] = nil }
+    package mutating func recordLoss(of id: PeerID, now: MonotonicInstant) {
+        if candidates[id]?.lastAttempt == nil { candidates[id] = nil } else { candidates[id]?.isGone = true }
+        forgetGone(now: now)
+    }
+
+    /// Forgets the candidates that are gone and would be due, and others that are gone beyond a limit: last those of which a
+    /// user has declined.
+    private mutating func forgetGone(now: MonotonicInstant) {
+        candidates = candidates.filter { !$0.value.isGone || $0.value.isInvited || $0.value.due > now }
+        let gone = candidates.filter { $0.value.isGone && !$0.value.isInvited }
+        guard gone.count > Self.maximumGoneCount else { return }
+        func order(_ candidate: Candidate) -> (Int, MonotonicInstant) { (candidate.isDeclined ? 1 : 0, candidate.due) }
+        if let first = gone.min(by: { order($0.value) < order($1.value) }) { candidates[first.key] = nil }
     }
 
     /// Returns the peer to invite now, and records that it is invited; nil for none.
     /// - Parameter isMember: whether a peer is a member of the session.
     package mutating func next(now: MonotonicInstant, isMember: (PeerID) -> Bool) -> PeerID? {
-        let due = candidates.filter { !$0.value.isInvited && $0.value.due <= now && !isMember($0.key) }
+        let due = candidates.filter {
+            !$0.value.isInvited && !$0.value.isGone && $0.value.due <= now && !isMember($0.key)
+        }
         // Candidates that have failed come last: a peer that never answers does not keep out another one.
         guard let next = due.min(by: { ($0.value.failureCount, $0.key) < ($1.value.failureCount, $1.key) })?.key else {
             return nil
@@ -68,12 +83,12 @@ package struct RoomCandidates: Sendable {
         candidate.failureCount = isMember ? 0 : candidate.failureCount + 1
         candidate.due =
             now + (isMember ? Self.minimumInterval : isDeclined ? Self.declinePause : Self.pause(after: candidate.failureCount))
-        candidates[id] = candidate.isGone ? nil : candidate
+        candidates[id] = candidate
     }
 
     /// The next time at which ``next(now:isMember:)`` may return a peer that is no member; nil for none.
     package func deadline(isMember: (PeerID) -> Bool) -> MonotonicInstant? {
-        candidates.filter { !$0.value.isInvited && !isMember($0.key) }.map(\.value.due).min()
+        candidates.filter { !$0.value.isInvited && !$0.value.isGone && !isMember($0.key) }.map(\.value.due).min()
     }
 
     private static func pause(after failureCount: Int) -> Duration { .seconds(1 << min(failureCount - 1, 6)) }
@@ -84,4 +99,6 @@ package struct RoomCandidates: Sendable {
     package static let declinePause = Duration.seconds(600)
     /// The least time between two attempts.
     package static let minimumInterval = Duration.seconds(2)
+    /// Limit on candidates that are gone and not forgotten.
+    package static let maximumGoneCount = 256
 }
