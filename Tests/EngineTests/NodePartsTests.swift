@@ -34,7 +34,15 @@ func errorWords() {
     #expect(NodeError.ambiguity(of: "", rows: []) == "\"\" matches several peers; use the id of one:")
     #expect(NodeError(HandshakeFailure.ownKey).description.hasPrefix("the peer is this node"))
     #expect(NodeError(DirectClosure.closed(by: .local, .goingAway)).description.hasPrefix("the node is stopping"))
-    #expect(NodeError(DirectClosure.closed(by: .remote, .goingAway)).description.hasPrefix("the other side is shutting down"))
+    for reason in [CloseReason.goingAway, .done] {
+        let error = NodeError(DirectClosure.closed(by: .remote, reason))
+        #expect(error.isTransient && error.description.hasPrefix("the other side is shutting down"))
+    }
+    for reason in [CloseReason.blocked, .unattended, .tooManyLinks, .violation, .goingAway, .done] {
+        let error = NodeError(DirectClosure.closed(by: .local, reason))
+        #expect(error.isTransient == (reason == .done), "\(reason)")
+        #expect(!error.description.contains("the other side"), "\(reason)")
+    }
 }
 
 @Test("K3: a peer that violates the protocol is not connected to again: each try would be another guess")
@@ -42,6 +50,11 @@ func violation() {
     let error = NodeError(DirectClosure.violation(MalformedInput("short authentication string: another one")))
     #expect(!error.isTransient)
     #expect(error.description.contains("short authentication string: another one"))
+    // Also where the peer says so of this node.
+    guard case .incompatible = NodeError(DirectClosure.closed(by: .remote, .violation)) else {
+        Issue.record("a reported violation is no incompatibility")
+        return
+    }
     #expect(NodeError(DirectClosure.lost).isTransient)
 }
 

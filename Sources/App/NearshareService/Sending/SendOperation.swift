@@ -413,11 +413,11 @@ package final class SendOperation: Sendable {
         }
         // Another try would end in the same way.
         if let end, !end.isTransient {
-            let result: TransferResult
-            if case .refused(let text) = end {
-                result = TransferResult(outcome: .declined(.declined), detail: text)
-            } else {
-                result = TransferResult(outcome: .failed(.refused, at: .local))
+            switch end {
+            case .refused(let text): result = TransferResult(outcome: .declined(.declined), detail: text)
+            // This node is stopping: the receiver keeps what it has.
+            case .unavailable: break
+            default: result = TransferResult(outcome: .failed(.refused, at: .local))
             }
             report(result, of: transfer, to: peer.id, name: name, content: source.label, canResume: canResume)
             throw CommandFailure(end)

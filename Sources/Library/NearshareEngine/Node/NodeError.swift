@@ -98,12 +98,18 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         // A receiver that cannot read its trust store says the same.
         case .closed(by: .remote, .blocked): self = .refused("the other side accepts nothing from this machine")
         case .closed(by: .remote, .violation):
-            self = .connectionLost("the other side reports a protocol violation by this machine; update the older of the two")
+            self = .incompatible("the other side reports a protocol violation by this machine; update the older of the two")
         case .closed(by: .remote, .unattended):
             self = .refused("the peer's user cannot be asked; its program needs a user who sees it, such as in a terminal")
-        case .closed(by: .local, .goingAway): self = .connectionLost("the node is stopping; start another one")
         case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the other side has too many connections; try later")
-        case .closed: self = .connectionLost("the other side is shutting down; try again")
+        case .closed(by: .remote, .goingAway), .closed(by: .remote, .done):
+            self = .connectionLost("the other side is shutting down; try again")
+        case .closed(by: .local, .goingAway): self = .unavailable("the node is stopping; start another one")
+        case .closed(by: .local, .done): self = .connectionLost("this node has closed the connection, which had nothing to do")
+        case .closed(by: .local, .blocked): self = .blocked("the peer")
+        case .closed(by: .local, .violation): self = .identityMismatch("the peer has another key than the one expected")
+        case .closed(by: .local, .unattended): self = .unavailable("this node cannot ask its user about the peer")
+        case .closed(by: .local, .tooManyLinks): self = .unavailable("this node has too many connections; try later")
         case .violation(let what):
             self = .incompatible(
                 "the other side violated the protocol: \(what); update the older of the two, or suspect an attack")
