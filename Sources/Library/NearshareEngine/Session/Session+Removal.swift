@@ -10,6 +10,12 @@ extension Session {
     /// that were connected with the founder since.
     /// - Throws: ``SessionError``: this node is not the ``founder``; the peer is not in the session; 64 members were removed.
     public func remove(_ member: PeerID) throws(SessionError) {
+        try removal.withLock { _ throws(SessionError) in try removeAlone(member) }
+    }
+
+    /// Removes a member while no other thread does: the frame is made of a copy of the roster, because it has to be sent before
+    /// the change closes the links.
+    private func removeAlone(_ member: PeerID) throws(SessionError) {
         let now = node.settings.clock()
         let prepared: Result<SessionFrame?, SessionError> = state.withLock { state in
             var roster = state.members.roster

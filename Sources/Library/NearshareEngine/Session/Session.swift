@@ -147,6 +147,8 @@ public final class Session: Sendable {
     /// The room that makes the identifier; nil for a session to which members are invited.
     let room: Room?
     let state: Mutex<State>
+    /// Locked before ``state``, while this node removes a member.
+    let removal = Mutex(())
     /// Locked after ``state`` where both are needed.
     let inbox = SessionInbox()
     /// Wakes tasks that wait for room in a window, or for a delivery.
