@@ -125,6 +125,21 @@ struct PrimaryRoleTests {
         #expect(failure?.message.contains("does not answer") == true)
     }
 
+    @Test("a cancelled command does not wait for the role of a node that does not answer, and does not claim a free one")
+    func cancelled() async throws {
+        let machine = try machine()
+        var lock = try machine.state.acquireNodeLock()
+        #expect(lock != nil)
+        for _ in 0..<2 {
+            let claim = Task {
+                withUnsafeCurrentTask { $0?.cancel() }
+                _ = try await PrimaryRole.claim(on: machine, takesOver: true)
+            }
+            await #expect(throws: CancellationError.self) { try await claim.value }
+            lock = nil
+        }
+    }
+
     @Test("without a node there is no client")
     func none() async throws {
         let isCalled: Void? = try await withRunningNode(of: try machine()) { _ in }

@@ -8,13 +8,13 @@ package final class PrimaryRole: Sendable {
     private let machine: LocalMachine
     private let stores: NodeStores
     private let server: ControlServer
-    /// nil once another process has taken the role over.
+    /// nil once released.
     private let lock: Mutex<ProcessLock?>
     private let events = Broadcast<ControlEvent>()
 
-    /// Another command that runs a node may be about to end, or about to listen.
+    /// Time in which another command that runs a node ends, or begins to listen.
     private static let claimTimeout = Duration.seconds(2)
-    /// Requests are replied to, and the mesh is left, before the lock is released.
+    /// Time in which a process that hands the role over replies to its requests, leaves the mesh, and releases the lock.
     private static let handOverTimeout = Duration.seconds(5)
 
     private init(_ machine: LocalMachine, _ lock: ProcessLock) throws {
@@ -41,8 +41,8 @@ package final class PrimaryRole: Sendable {
     }
 
     /// Claims the role.
-    /// - Parameter takesOver: whether a `receive`, or a command, that has the role is asked to hand it over.
-    /// - Throws: ``NodeRunsAlready`` once another node answers.
+    /// - Parameter takesOver: true to ask the process that has the role, such as a `receive`, to hand it over.
+    /// - Throws: ``NodeRunsAlready`` when another node answers and keeps the role; `CancellationError`.
     static func claim(on machine: LocalMachine, takesOver: Bool) async throws -> PrimaryRole {
         let socketPath = try machine.makeControlSocketDirectory()
         // Created before the first attempt, so that no change is lost between the two.
@@ -50,6 +50,7 @@ package final class PrimaryRole: Sendable {
         let begin = SystemClock.monotonic()
         var end = begin + claimTimeout
         while true {
+            try Task.checkCancellation()
             if let role = try claimIfFree(on: machine) { return role }
             // A command that used the last node may be faster to become the next one, and is asked as well.
             if ControlClient.isAnswered(at: socketPath) {
@@ -98,7 +99,7 @@ package final class PrimaryRole: Sendable {
         return isAccepted ?? true
     }
 
-    /// Starts the messenger.
+    /// Starts the messenger, and returns the service that gives commands access to the node.
     /// - Parameters:
     ///   - feed: the questions and transfers that other processes can show; nil for none.
     ///   - observe: receives each event before the commands that use the node.
@@ -118,7 +119,7 @@ package final class PrimaryRole: Sendable {
         settings.isBlocked = { [machine] sender in
             let snapshot = (try? ContactDirectory(machine).snapshot()) ?? latest.withLock(\.self)
             latest.withLock { $0 = snapshot }
-            // Without the files a blocked sender would be a new one.
+            // Without the files it is not known who is blocked: no sender is let through.
             return snapshot?.isBlocked(sender) ?? true
         }
         // A text for a `receive` is offered like a file, unless a command follows the conversations.
@@ -145,15 +146,15 @@ package final class PrimaryRole: Sendable {
             group.addTask { await service.followRadio(of: listener) }
             defer { group.cancelAll() }
             async let ended: Void = service.run()
-            var isHandedOver = false
+            var isRequested = false
             for await _ in service.handOverRequests {
-                isHandedOver = true
+                isRequested = true
                 await service.finishRequests()
                 try await node.leaveMesh(listener)
                 if closesPort { node.closePort(of: listener) }
             }
             await ended
-            return isHandedOver
+            return isRequested
         }
         // Otherwise it is held until the whole node has ended.
         if isHandedOver { release() }
