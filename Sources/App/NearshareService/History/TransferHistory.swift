@@ -35,7 +35,8 @@ package struct TransferHistory {
         /// Whether the received item has a media type of voice notes.
         var canBeVoiceNote = false
 
-        /// The text of a message; nil for other items, and where it is empty, longer, not UTF-8, or no longer there.
+        /// The text of a message; nil for other items, where it is longer, and for a received one that is empty, not UTF-8, or
+        /// missing.
         package func text(upTo byteCount: Int) -> String? {
             if let sentText { return sentText.utf8.count <= byteCount ? sentText : nil }
             guard isMessage, let path, let bytes = DeliveredContent.bytes(at: path, upTo: byteCount), !bytes.isEmpty else {
@@ -78,7 +79,8 @@ package struct TransferHistory {
         let logs: [(TransferProgress.Direction, TransferLog.Kind)] = [(.incoming, .notReceived), (.outgoing, .sent)]
         for (side, kind) in logs {
             let logged = TransferLog.settled(try TransferLog(of: kind, in: machine.state).entries(), of: kind) {
-                kill($0, 0) == 0 || errno == EPERM
+                // With EPERM the number has become that of another user's process.
+                kill($0, 0) == 0
             }
             entries += logged.compactMap { entry in
                 guard let name = DisplayName(truncating: entry.peerName) ?? DisplayName(truncating: entry.peer.hex) else {
