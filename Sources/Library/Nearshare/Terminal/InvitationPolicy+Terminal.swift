@@ -4,10 +4,10 @@ internal import NearshareInterfaces
 
 extension InvitationPolicy {
     /// Asks the user at the terminal, with the peer's name and the short code that its user sees as well. Declines without a
-    /// terminal.
+    /// terminal, and when the link ends before a code is agreed on.
     public static let askAtTerminal = InvitationPolicy(isProof: true) { invitation in
+        guard let code = await invitation.shortCode else { return false }
         let name = invitation.peer.name.shown
-        let code = await invitation.shortCode ?? "not agreed on"
         return await firstResult(
             of: {
                 await TerminalPrompt.shared.confirm("\(name) invites; does its screen show the code \(code)? Join?")
