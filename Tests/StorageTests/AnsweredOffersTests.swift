@@ -96,11 +96,16 @@ import Testing
         #expect(offers.answer(to: digest(), of: ada, at: now) == nil && offers.answer(to: digest(), of: eve, at: now) == .all)
     }
 
-    @Test("R6: the offers are few, and the oldest gives way") func capacity() throws {
+    @Test("R6: the offers are few, and the one accepted or renewed first gives way") func capacity() throws {
         var offers = AnsweredOffers()
-        let now = WallTime(milliseconds: 0)
-        for number in 0...64 { offers.update(digest(), of: try sender(UInt8(number)), .all, at: now) }
-        let kept = try [0, 1, 64].map { offers.answer(to: digest(), of: try sender($0), at: now) == .all }
-        #expect(kept == [false, true, true])
+        let capacity = UInt8(AnsweredOffers.capacity)
+        func time(_ number: UInt8) -> WallTime { WallTime(milliseconds: Int64(number)) }
+        for number in 0..<capacity { offers.update(digest(), of: try sender(number), .all, at: time(number)) }
+        offers.renew(digest(), of: try sender(0), at: time(capacity))
+        // A second answer does not renew the first one.
+        offers.update(digest(), of: try sender(1), .all, at: time(capacity))
+        offers.update(digest(), of: try sender(capacity), .all, at: time(capacity))
+        let kept = try [0, 1, 2, capacity].map { offers.answer(to: digest(), of: try sender($0), at: time(capacity)) == .all }
+        #expect(kept == [true, false, true, true])
     }
 }

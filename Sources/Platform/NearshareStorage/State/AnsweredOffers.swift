@@ -23,7 +23,7 @@ package struct AnsweredOffers: Sendable, Hashable, Codable {
     package static let lifetime = Duration.seconds(600)
     /// Interval at which a running transfer renews the answer. After a crash, the sender has ``lifetime`` less this time.
     package static let renewalInterval = Duration.seconds(60)
-    /// Limit on offers, beyond which the one that was accepted first is dropped.
+    /// Limit on offers, beyond which the one that was accepted, or last renewed, first is dropped.
     package static let capacity = 64
 
     private var entries: [Entry] = []
@@ -69,7 +69,7 @@ package struct AnsweredOffers: Sendable, Hashable, Codable {
         var part: [UInt64]?
         if case .part(let selection) = answer { part = selection.ranges.flatMap { [$0.lowerBound, $0.upperBound] } }
         entries.append(Entry(digest: digest, sender: sender, accepted: first?.accepted ?? now, part: part))
-        entries = entries.suffix(Self.capacity)
+        entries = entries.sorted { $0.accepted < $1.accepted }.suffix(Self.capacity)
     }
 
     /// Renews the time of a stored answer, whose transfer runs. No effect on an answer that does not count any more.
