@@ -159,6 +159,25 @@ import Testing
         #expect(left.isEmpty)
     }
 
+    @Test("M8: challenges that get no answer block a link for some seconds only") func unansweredChallenges() throws {
+        let nonce = [UInt8](repeating: 1, count: 8)
+        let peers = (1...9).map { identity($0).peerID }
+        var table = try table([])
+        func startedCount(_ peers: some Sequence<PeerID>, at now: MonotonicInstant) -> Int {
+            peers.count(where: { table.challenge($0, on: link, nonce: nonce, now: now) != nil })
+        }
+        let first = startedCount(peers, at: now)
+        #expect(first == 8)
+        for second in 1...3 {
+            let repeated = table.retransmittedChallenges(now: now + .seconds(second))
+            #expect(repeated.count == 8)
+        }
+        let early = startedCount(peers, at: now + .milliseconds(7_999))
+        #expect(early == 0)
+        let late = startedCount(peers.suffix(1), at: now + .seconds(8))
+        #expect(late == 1)
+    }
+
     @Test("M8: an announcement makes no neighbour; the first that proves its key on a link is its only one") func proof() throws
     {
         let (anna, mallory) = (identity(1), identity(2))

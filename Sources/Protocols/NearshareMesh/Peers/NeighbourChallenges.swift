@@ -26,10 +26,11 @@ struct NeighbourChallenges: Sendable {
     /// - Parameter nonce: 8 fresh random bytes.
     /// - Returns: nil while the peer is being challenged there, or when there are too many others on the link.
     mutating func start(_ peer: PeerID, on link: MeshLinkID, nonce: [UInt8], now: MonotonicInstant) -> Challenge? {
+        pending = pending.filter { $0.value.attempts < Self.maximumAttemptCount || now - $0.value.sent < Self.pause }
         let key = Key(peer: peer, link: link)
-        guard pending[key].map({ $0.attempts >= Self.maximumAttemptCount && now - $0.sent >= Self.pause }) ?? true,
-            pending[key] != nil || pending.keys.count(where: { $0.link == link }) < Self.maximumCountPerLink
-        else { return nil }
+        let isUnderWay = pending[key] != nil
+        let isFull = pending.keys.count(where: { $0.link == link }) >= Self.maximumCountPerLink
+        guard !isUnderWay, !isFull else { return nil }
         pending[key] = Pending(nonce: nonce, sent: now)
         return Challenge(peer: peer, link: link, nonce: nonce)
     }
@@ -59,7 +60,7 @@ struct NeighbourChallenges: Sendable {
 
     private static let retransmissionInterval = Duration.milliseconds(500)
     private static let maximumAttemptCount = 4
-    /// Time after which a further announcement starts again.
+    /// Time after the last attempt in which the peer is not challenged again, and counts towards ``maximumCountPerLink``.
     private static let pause = Duration.seconds(5)
     private static let maximumCountPerLink = 8
 }
