@@ -109,7 +109,7 @@ extension PeersVerifyCommand {
         let verification = CertificateVerification(machine: machine, reporter: TextReporter(), log: global.logger)
         try await verification.run(fingerprint, named: name, certificate) {
             await YesNoPrompt.ask(
-                "\n    \(CertificateText.whole(certificate).joined(separator: "\n    "))\n\n\(name.quoted) should see the same "
+                "\n    \(CertificateText.lines(certificate).joined(separator: "\n    "))\n\n\(name.quoted) should see the same "
                     + "fingerprint in the settings of LocalSend. Ask, do not guess.\nare they the same? [y]es, [n]o: ",
                 on: terminal)
         }
