@@ -48,7 +48,7 @@ import Testing
         #expect(CPace.joined([[UInt8](repeating: 7, count: 128)]).prefix(3) == [0x80, 0x01, 7])
     }
 
-    @Test("S19: invalid shares are refused, and other passwords or sessions give other keys") func refuses() throws {
+    @Test("S19: invalid shares are rejected, and other passwords or sessions give other keys") func rejects() throws {
         let (first, second) = (try Self.exchange(scalar: Self.initiator), try Self.exchange(scalar: Self.responder))
         let invalid = [
             "2b3c6b8c4f3800e7aef6864025b4ed79bd599117e427c41bd47d93d654b4a51c", String(repeating: "0", count: 64), "00",

@@ -49,7 +49,7 @@ import Testing
         #expect(candidates.next(now: now + .seconds(2), isMember: nobody) == Self.id(1))
     }
 
-    @Test("S20: new addresses end a pause once in two seconds, and never that after a user's refusal") func changes() {
+    @Test("S20: new addresses end a pause once in two seconds, and never that after a user has declined") func changes() {
         var candidates = RoomCandidates(own: Self.id(5))
         candidates.recordSighting(of: Self.id(1), now: Self.time(0))
         for _ in 0..<5 {

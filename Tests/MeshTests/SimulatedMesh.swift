@@ -38,7 +38,7 @@ struct SimulatedMesh: Simulation {
     }
     private var conditions = SimulatedLine.Conditions()
     /// Whether each node accepts private messages for it.
-    var takesMessages = true
+    var acceptsMessages = true
     /// Frames that were delivered, by type.
     private(set) var delivered: [MeshPacketType: Int] = [:]
     /// Called for each frame in transit.
@@ -132,7 +132,7 @@ struct SimulatedMesh: Simulation {
     private mutating func collect(from index: Int) {
         let events = nodes[index].router.drainEvents()
         nodes[index].events += events
-        for case .privateMessage(let sender, let id, _) in events where takesMessages {
+        for case .privateMessage(let sender, let id, _) in events where acceptsMessages {
             nodes[index].router.acknowledge(id, of: sender.id, now: moment)
         }
         for number in waysFrom[index] {

@@ -122,7 +122,7 @@ class VerificationStory(Story):
     def test_K2_a_verified_phone_that_takes_the_name_of_a_friend_stays_verified_under_its_own(self):
         anna = self.anna.receive("--interface", "lo", accept="ask")
         phone = self.join(anna, "phone")
-        there = phone.wait_for_peer("anna", 10)
+        receiver = phone.wait_for_peer("anna", 10)
         self.assertCode(0, self.anna.run("peers", "verify", self.link_of(phone)))
         sam = BitchatPeer("Sam", seed=self.seed + 1)
         self.addCleanup(sam.close)
@@ -136,7 +136,7 @@ class VerificationStory(Story):
         other.wait_for_peer("anna", 10)
         phone.nickname = "Sam"
         phone.announce()
-        phone.send_private_file(there, "a.jpg", "image/jpeg", b"content")
+        phone.send_private_file(receiver, "a.jpg", "image/jpeg", b"content")
         offered = anna.wait_for("invitation")
         self.assertEqual(("verified", phone.id), (offered["trust"], offered["peer"]))
         for text, peer in (("Sam", sam), ("phone", phone), (f"sam#{other.id[:4]}", other)):

@@ -19,11 +19,11 @@ struct ChatReport: Sendable {
         }
     }
 
-    func accepted(_ id: String, line: UInt64) {
+    func emitAccepted(_ id: String, line: UInt64) {
         if isJSON { JSONEvents.emit("accepted", ["id": .string(id), "line": .number(line)]) }
     }
 
-    func refused(_ failure: ControlFailure, line: UInt64) {
+    func emitRefused(_ failure: ControlFailure, line: UInt64) {
         if isJSON { JSONEvents.emit("refused", ["line": .number(line), "reason": .string(failure.description)]) }
     }
 
@@ -45,7 +45,8 @@ struct ChatReport: Sendable {
         return lines
     }
 
-    /// - Returns: nil for events of other conversations.
+    /// The name and the members of the JSON event. Contacts and notices belong to every conversation.
+    /// - Returns: nil for events of other conversations, and for those that are not reported.
     static func fields(_ event: ControlEvent, of conversation: Conversation) -> (String, [String: JSONValue])? {
         switch event {
         case .chatMessage(let message, _):

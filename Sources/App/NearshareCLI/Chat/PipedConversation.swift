@@ -157,10 +157,10 @@ final class PipedConversation: Sendable {
                 }
             case .accepted(let id, let line):
                 tracker.recordAcceptance(of: id)
-                report.accepted(id, line: line)
+                report.emitAccepted(id, line: line)
             case .refused(let failure, let line):
                 tracker.recordRefusal(reason: failure.description)
-                report.refused(failure, line: line)
+                report.emitRefused(failure, line: line)
             case .ended:
                 tracker.recordEndOfInput()
                 try await refresh(&tracker, report, client)

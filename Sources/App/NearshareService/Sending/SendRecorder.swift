@@ -23,7 +23,7 @@ final class SendRecorder: Reporter {
         switch event {
         case .inviting(let invitation): recordStart(of: invitation)
         case .sent(let result): recordEnd(result)
-        // A failure without a result, such as the user's refusal to send a file that relays can read.
+        // A failure without a result, such as when the user declines to send a file that relays can read.
         case .failed(_, let failure): if failure.status != .peerGone { recordFailure(failure) }
         default: break
         }

@@ -45,7 +45,7 @@ package final class MeshDriver: Sendable {
         queries = MeshQueries(settings, router, tasks)
     }
 
-    // MARK: Life
+    // MARK: Lifecycle
 
     /// Runs until the node stops and all links have ended. Without a thread for the router's deadlines there is no mesh.
     func run() async {

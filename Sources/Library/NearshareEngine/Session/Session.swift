@@ -237,7 +237,7 @@ public final class Session: Sendable {
         if let end { throw end }
     }
 
-    // MARK: Life
+    // MARK: Lifecycle
 
     /// Waits until the session is over: ``SessionError/removed`` when its founder has removed this node,
     /// ``SessionError/unavailable(_:)`` when the inviting peer has withdrawn the invitation after this node had accepted it,

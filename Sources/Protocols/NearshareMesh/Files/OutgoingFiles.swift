@@ -24,7 +24,7 @@ struct OutgoingFiles: Sendable {
         files.filter { if case .waitingForSession = $0.value.phase { true } else { false } }.map(\.key)
     }
 
-    // MARK: Life
+    // MARK: Lifecycle
 
     mutating func insert(_ file: OutgoingFile) { files[file.key] = file }
 
