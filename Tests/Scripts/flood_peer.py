@@ -268,13 +268,13 @@ def fresh(_, __, machine):
 
 
 def fragments(*_):
-    """F12: the first fragments of packets to everyone that never become whole, of made-up senders, on twelve links."""
+    """F12: the first fragments of packets to everyone that never become whole, of made-up senders, on four links."""
     generator = random.Random(12)
     while True:
         yield [
             (number, wire.encode(Packet(wire.FRAGMENT, generator.randbytes(8), now(), first_fragment(generator), 7)))
-            for number in range(12)
-            for _ in range(4)
+            for number in range(4)
+            for _ in range(12)
         ]
 
 
@@ -297,7 +297,7 @@ ATTACKS = {
     "F11": (16, silent),
     "F11-proven": (16, proven),
     "F11-fresh": (16, fresh),
-    "F12": (12, fragments),
+    "F12": (4, fragments),
 }
 
 

@@ -109,7 +109,10 @@ struct OutgoingFiles: Sendable {
         switch control {
         case .offer: return []
         case .accept: return accepted(key, peer, &fragments)
-        case .decline(_, let reason): return end(key, files[key]?.wasAccepted == true ? .receiverLost : .declined(reason))
+        case .decline(_, let reason):
+            // A receiver that has accepted and is restarted decides anew, perhaps without its user.
+            let isLost = files[key]?.wasAccepted == true && reason != .declined
+            return end(key, isLost ? .receiverLost : .declined(reason))
         case .missing(_, let indices): return requested(indices, of: key, peer, &fragments)
         case .stored:
             // A file that is only offered cannot have arrived; this answers an earlier transfer.

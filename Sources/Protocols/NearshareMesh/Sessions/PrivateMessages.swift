@@ -17,7 +17,6 @@ struct PrivateMessages: Sendable {
         var deadline: MonotonicInstant?
         var repetitionCount = 0
         var repetitionLimit = PrivateMessages.maximumRepetitionCount
-        var repetitionLimit = PrivateMessages.maximumRepetitionCount
     }
 
     /// The messages that wait for their receipt, the oldest first.
