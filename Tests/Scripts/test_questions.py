@@ -193,6 +193,7 @@ class QuestionStory(Asked):
             anna = self.terminal(self.anna, *command)
             ben.wait_for("finished", lambda event: event["outcome"] == "completed")
             self.assertNotIn(b"accept?", anna.transcript)
+            self.assertIn(b"goes on, without another question", anna.transcript)
             self.assertEqual(["1.bin", "2.bin"], sorted(self.anna.received()))
             os.kill(anna.process, signal.SIGTERM)
             anna.end()

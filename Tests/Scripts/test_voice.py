@@ -378,6 +378,13 @@ class MeshStory(VoiceStory):
         [received] = json_lines(self.anna.run("voice", "list", "--json"))
         self.assertEqual(("received", delivered["voice"]["id"]), (received["origin"], received["id"]))
 
+    def test_a_sent_note_of_a_relative_path_is_listed_in_every_directory(self):
+        self.receive()
+        note = os.path.relpath(self.place / "tone.opus")
+        self.assertCode(0, self.voice(write_wave(self.place / "s.wav", tone(1)), self.anna_name, "-o", note))
+        [sent] = json_lines(self.ben.run("voice", "list", "--json"))
+        self.assertEqual(("sent", str(self.place / "tone.opus")), (sent["origin"], sent["path"]))
+
     def test_a_note_that_arrives_in_a_chat_says_how_it_is_played_also_later(self):
         name = f"ben-{self.seed:08x}"
         self.assertCode(0, self.ben.run("identity", "rename", name))

@@ -197,7 +197,7 @@ package final class ReceiveController: Sendable {
         if wasPrompted { transfers.storeAnswer(part.map { .part($0) } ?? .all, to: invitation) }
         defer { transfers.remove(transfer, of: identity) }
         let attempt = recorder.recordStart(of: invitation)
-        var result = await follow(transfer, of: invitation, part, number: number)
+        var result = await follow(transfer, of: invitation, part, isPrompted: wasPrompted, number: number)
         if invitation.peer.foreign?.kind == .web, case .cancelled(by: .local) = result.outcome {
             decider.rules.revoke(browser: invitation.peer.fingerprint)
         }
@@ -237,7 +237,7 @@ package final class ReceiveController: Sendable {
 
     /// Shows an accepted transfer until it ends.
     private func follow(
-        _ transfer: Transfer, of invitation: Invitation, _ part: OfferPart?, number: Int?
+        _ transfer: Transfer, of invitation: Invitation, _ part: OfferPart?, isPrompted: Bool, number: Int?
     ) async -> TransferResult {
         let peer = invitation.peer
         let shown = machine.shown(peer)
@@ -247,6 +247,8 @@ package final class ReceiveController: Sendable {
         return await running.following(transfer, label: label, number: number) {
             reporter.report(.accepted(transfer.id, from: peer.id))
             feed?.publish(.started(transfer.id, label: label.text))
+            // The user has answered an earlier process, and has seen nothing of the offer in this one.
+            if part != nil, !isPrompted { reporter.report(.notice("\(label.text): goes on, without another question")) }
             if let part { reporter.report(.partAccepted(transfer.id, part.counts, by: nil)) }
             prompts.updateRunning()
             await followProgress(of: transfer, for: invitation)
