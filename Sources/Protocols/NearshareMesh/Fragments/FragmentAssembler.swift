@@ -388,6 +388,8 @@ package struct FragmentAssembler: Sendable {
     /// Counts the sets of a closed link with those of all other closed ones: links that come and go have one share together. The sets
     /// stay, because a phone that has lost its link goes on over another.
     mutating func linkDidClose(_ link: MeshLinkID) {
+        // Most links that come and go have brought none.
+        guard assemblies.keys.contains(where: { $0.link == link }) else { return }
         closedLinks.insert(link)
         closedLinks.formIntersection(assemblies.keys.compactMap(\.link))
     }
