@@ -67,8 +67,8 @@ package struct VoiceNoteStore: Sendable {
     /// Records that a note was sent.
     /// - Parameter receivers: as the user named them.
     package func recordSent(_ path: String, to receivers: [String], at time: WallTime) throws {
-        // The list is read in another directory.
-        let path = try ResolvedPath.of(path)
+        // The list is read in another directory. Symbolic links stay, as in the paths of the voice directory.
+        let path = try AbsolutePath.of(path)
         try machine.state.update(SentNotes.fileName, startingWith: SentNotes()) { sent in
             sent.notes.removeAll { $0.path == path }
             sent.notes.append(SentNotes.Entry(path: path, when: time, to: receivers))

@@ -1,11 +1,11 @@
 internal import Glibc
 internal import NearshareBase
-internal import NearshareInterfaces
+package import NearshareInterfaces
 
 /// Absolute paths as text, without resolving symbolic links.
-enum AbsolutePath {
+package enum AbsolutePath {
     /// The absolute form of a path, relative to the working directory; `.` components are removed.
-    static func of(_ path: String) throws(StorageError) -> String {
+    package static func of(_ path: String) throws(StorageError) -> String {
         var parts = path.pathComponents.filter { $0 != "." }
         if !path.hasPrefix("/") {
             guard let current = getcwd(nil, 0) else { throw StorageError(errno, "could not find the working directory") }
