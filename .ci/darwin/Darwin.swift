@@ -65,7 +65,7 @@ public func pthread_condattr_destroy(_ attributes: UnsafeMutablePointer<pthread_
 public func pthread_cond_init(
     _ condition: UnsafeMutablePointer<pthread_cond_t>!, _ attributes: UnsafePointer<pthread_condattr_t>?
 ) -> Int32 { 0 }
-@discardableResult public func pthread_cond_broadcast(_ condition: UnsafeMutablePointer<pthread_cond_t>!) -> Int32 { 0 }
+@discardableResult public func pthread_cond_signal(_ condition: UnsafeMutablePointer<pthread_cond_t>!) -> Int32 { 0 }
 @discardableResult public func pthread_cond_destroy(_ condition: UnsafeMutablePointer<pthread_cond_t>!) -> Int32 { 0 }
 @discardableResult
 public func pthread_cond_wait(

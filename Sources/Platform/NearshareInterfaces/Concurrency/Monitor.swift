@@ -6,15 +6,192 @@
 
 /// State that several threads share, and on which they wait for each other: a lock and a condition in one.
 ///
+/// The thread that changes the state evaluates what the others wait for, in the order in which they began to wait. It wakes only
+/// those for which there is something to do, and each finds its result without taking the lock again.
+///
 /// For dedicated threads only. A task of Swift's own pool must not wait here; ``withLock(_:)`` alone is fine anywhere.
 package final class Monitor<State: ~Copyable>: @unchecked Sendable {
-    // Only touched between lock and unlock.
+    // Both are only touched between lock and unlock.
     private var state: State
+    private var waiters: [Waiter] = []
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    private let condition: UnsafeMutablePointer<pthread_cond_t>
 
     package init(_ state: consuming State) {
         self.state = state
+        mutex = .allocate(capacity: 1)
+        mutex.initialize(to: pthread_mutex_t())
+        pthread_mutex_init(mutex, nil)
+    }
+
+    deinit {
+        pthread_mutex_destroy(mutex)
+        mutex.deallocate()
+    }
+
+    /// Changes the state; wakes the threads that have waited for that.
+    package func update<Result, Failure: Error>(_ body: (inout State) throws(Failure) -> Result) throws(Failure) -> Result {
+        pthread_mutex_lock(mutex)
+        defer { evaluateAndUnlock() }
+        return try body(&state)
+    }
+
+    /// Changes the state; wakes waiting threads only if `body` returns true.
+    package func updateQuietly(_ body: (inout State) -> Bool?) -> Bool? {
+        pthread_mutex_lock(mutex)
+        let isOfInterest = body(&state)
+        if isOfInterest == true { evaluateAndUnlock() } else { pthread_mutex_unlock(mutex) }
+        return isOfInterest
+    }
+
+    /// Reads the state, or changes a part that no thread waits for.
+    package func withLock<Result, Failure: Error>(_ body: (inout State) throws(Failure) -> Result) throws(Failure) -> Result {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        return try body(&state)
+    }
+
+    /// Waits until `body` returns a value other than nil. It is called at once, and again after each update.
+    package func wait<Result>(_ body: (inout State) -> Result?) -> Result {
+        waitUntilReady { state in
+            if let result = body(&state) { .ready(result) } else { .waiting() }
+        }
+    }
+
+    /// Waits like ``waitWithDeadlines(_:)``, without deadlines. For results that may be nil; otherwise ``wait(_:)`` is shorter.
+    package func waitUntilReady<Result>(_ body: (inout State) -> MonitorWait<Result>) -> Result {
+        waitWithDeadlines { state, _ in body(&state) }
+    }
+
+    /// Waits like ``wait(_:)``, but no longer than until `deadline`, in nanoseconds of the monotonic clock.
+    /// - Returns: nil when time ran out.
+    package func wait<Result>(untilNanoseconds deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
+        waitWithDeadlines { state, isTimeOver -> MonitorWait<Result?> in
+            if let result = body(&state) { return .ready(result) }
+            return isTimeOver ? .ready(nil) : .waiting(untilNanoseconds: deadline)
+        }
+    }
+
+    /// Waits until `body` returns a result, and lets it choose each time how long to wait. It is called at once, after each
+    /// update, and when the time that it has named last is over.
+    /// - Parameter body: called on this thread, or on the one that updates. It may change the state; its second argument is true
+    ///   when its time is over.
+    package func waitWithDeadlines<Result>(
+        _ body: (inout State, _ isTimeOver: Bool) -> MonitorWait<Result>
+    ) -> Result {
+        pthread_mutex_lock(mutex)
+        switch body(&state, false) {
+        case .ready(let result):
+            evaluateAndUnlock()
+            return result
+        case .waiting(let deadline):
+            var result: Result?
+            withoutActuallyEscaping(body) { body in
+                wait(
+                    as: Waiter(until: deadline) { state, isTimeOver in
+                        switch body(&state, isTimeOver) {
+                        case .ready(let value):
+                            result = value
+                            return .ready(())
+                        case .waiting(let deadline): return .waiting(untilNanoseconds: deadline)
+                        }
+                    })
+            }
+            // Safe: the wait ends when `body` has returned a result.
+            return result!
+        }
+    }
+
+    // MARK: Waiting threads
+
+    /// A thread that waits. All but its signal is only touched between lock and unlock.
+    private final class Waiter {
+        let signal = ThreadSignal()
+        /// In nanoseconds of the monotonic clock; nil for none.
+        private(set) var deadline: Int64?
+        private var body: ((inout State, _ isTimeOver: Bool) -> MonitorWait<Void>)?
+
+        init(until deadline: Int64?, _ body: @escaping (inout State, _ isTimeOver: Bool) -> MonitorWait<Void>) {
+            (self.deadline, self.body) = (deadline, body)
+        }
+
+        /// Whether the thread has its result.
+        var isReady: Bool { body == nil }
+
+        // Not inlined, so that no other thread holds the body when the wait has ended.
+        @inline(never)
+        func evaluate(_ state: inout State, isTimeOver: Bool) {
+            switch body?(&state, isTimeOver) {
+            case .waiting(let next): deadline = next
+            case .ready, nil: body = nil
+            }
+        }
+    }
+
+    /// Waits with the lock held; returns without it.
+    private func wait(as waiter: Waiter) {
+        waiters.append(waiter)
+        var deadline = waiter.deadline
+        pthread_mutex_unlock(mutex)
+        while true {
+            let news = waiter.signal.wait(untilNanoseconds: deadline)
+            if news == .ready { return }
+            pthread_mutex_lock(mutex)
+            // Its time is not over when an update has put it off.
+            if !waiter.isReady, news == nil, waiter.deadline == deadline {
+                waiter.evaluate(&state, isTimeOver: true)
+                if waiter.isReady { waiters.removeAll { $0 === waiter } }
+                deadline = waiter.deadline
+                let isReady = waiter.isReady
+                // Another thread may wait for a change that was made at the deadline.
+                evaluateAndUnlock()
+                if isReady { return }
+            } else {
+                deadline = waiter.deadline
+                let isReady = waiter.isReady
+                pthread_mutex_unlock(mutex)
+                if isReady { return }
+            }
+        }
+    }
+
+    /// Evaluates what the threads wait for, releases the lock, and wakes those with news.
+    private func evaluateAndUnlock() {
+        var news: [(signal: ThreadSignal, news: ThreadSignal.News)] = []
+        var index = 0
+        while index < waiters.count {
+            let waiter = waiters[index]
+            let deadline = waiter.deadline
+            waiter.evaluate(&state, isTimeOver: false)
+            if waiter.isReady {
+                waiters.remove(at: index)
+                news.append((waiter.signal, .ready))
+                // Another thread may wait for what this one has changed.
+                index = 0
+            } else {
+                if let next = waiter.deadline, deadline.map({ next < $0 }) ?? true { news.append((waiter.signal, .deadline)) }
+                index += 1
+            }
+        }
+        pthread_mutex_unlock(mutex)
+        for (signal, news) in news { signal.send(news) }
+    }
+}
+
+/// Wakes one thread that waits.
+private final class ThreadSignal: @unchecked Sendable {
+    enum News {
+        /// The thread has to wait for less time.
+        case deadline
+        /// The thread has its result.
+        case ready
+    }
+
+    // Only touched between lock and unlock.
+    private var news: News?
+    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    private let condition: UnsafeMutablePointer<pthread_cond_t>
+
+    init() {
         mutex = .allocate(capacity: 1)
         mutex.initialize(to: pthread_mutex_t())
         pthread_mutex_init(mutex, nil)
@@ -37,91 +214,31 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Changes the state; wakes all waiting threads.
-    package func update<Result, Failure: Error>(_ body: (inout State) throws(Failure) -> Result) throws(Failure) -> Result {
+    func send(_ news: News) {
         pthread_mutex_lock(mutex)
-        defer {
-            pthread_cond_broadcast(condition)
-            pthread_mutex_unlock(mutex)
-        }
-        return try body(&state)
+        if self.news != .ready { self.news = news }
+        pthread_mutex_unlock(mutex)
+        pthread_cond_signal(condition)
     }
 
-    /// Changes the state; wakes the waiting threads only if `body` returns true.
-    package func updateQuietly(_ body: (inout State) -> Bool?) -> Bool? {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
-        let isOfInterest = body(&state)
-        if isOfInterest == true { pthread_cond_broadcast(condition) }
-        return isOfInterest
-    }
-
-    /// Reads the state, or changes a part that no thread waits for.
-    package func withLock<Result, Failure: Error>(_ body: (inout State) throws(Failure) -> Result) throws(Failure) -> Result {
+    /// Waits for news.
+    /// - Parameter deadline: in nanoseconds of the monotonic clock; nil for none.
+    /// - Returns: nil when the deadline has passed.
+    func wait(untilNanoseconds deadline: Int64?) -> News? {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
-        return try body(&state)
-    }
-
-    /// Waits until `body` returns a value other than nil. It is called at once, and again after each update.
-    package func wait<Result>(_ body: (inout State) -> Result?) -> Result {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
-        while true {
-            if let result = body(&state) {
-                pthread_cond_broadcast(condition)
-                return result
-            }
-            pthread_cond_wait(condition, mutex)
-        }
-    }
-
-    /// Waits like ``waitWithDeadlines(_:)``, without deadlines. For results that may be nil; otherwise ``wait(_:)`` is shorter.
-    package func waitUntilReady<Result>(_ body: (inout State) -> MonitorWait<Result>) -> Result {
-        waitWithDeadlines { state, _ in body(&state) }
-    }
-
-    /// Waits like ``wait(_:)``, but no longer than until `deadline`, in nanoseconds of the monotonic clock.
-    /// - Returns: nil when time ran out.
-    package func wait<Result>(untilNanoseconds deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
-        while true {
-            if let result = body(&state) {
-                pthread_cond_broadcast(condition)
-                return result
-            }
-            if isTimeOver(afterWaitingUntil: deadline) { return body(&state) }
-        }
-    }
-
-    /// Waits until `body` returns a result, and lets it choose each time how long to wait. It is called at once, after each
-    /// update, and when the time that it has named last is over.
-    /// - Parameter body: may change the state; its second argument is true when its time is over.
-    package func waitWithDeadlines<Result>(
-        _ body: (inout State, _ isTimeOver: Bool) -> MonitorWait<Result>
-    ) -> Result {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
-        var isTimeOver = false
-        while true {
-            let next = body(&state, isTimeOver)
-            // Another thread may wait for a change that `body` makes at a deadline.
-            if isTimeOver { pthread_cond_broadcast(condition) }
-            switch next {
-            case .ready(let result):
-                pthread_cond_broadcast(condition)
-                return result
-            case .waiting(nil):
+        while news == nil {
+            guard let deadline else {
                 pthread_cond_wait(condition, mutex)
-                isTimeOver = false
-            case .waiting(let deadline?):
-                isTimeOver = self.isTimeOver(afterWaitingUntil: deadline)
+                continue
             }
+            if isTimeOver(afterWaitingUntil: deadline) { break }
         }
+        defer { news = nil }
+        return news
     }
 
-    /// Waits for an update, with the lock held, no longer than until `deadline`, in nanoseconds of the monotonic clock.
+    /// Waits with the lock held, no longer than until `deadline`, in nanoseconds of the monotonic clock.
     /// - Returns: whether time ran out.
     private func isTimeOver(afterWaitingUntil deadline: Int64) -> Bool {
         // The kernel rejects times before its clock's beginning, which a clock of a test may name.
