@@ -23,8 +23,8 @@ package final class ChangeCollector<Element: Hashable & Sendable>: Sendable {
     /// Ends ``run(_:)`` after the changes that wait.
     package func finish() { signal.finish() }
 
-    /// Handles changes until ``finish()``: the first one at once, those that follow after a pause of three times the time that the
-    /// handler took.
+    /// Handles changes until ``finish()``: the first one at once, those that follow after a pause of nine times the time that the
+    /// handler took: several handlers of one flood share a core.
     package func run(_ handle: (Set<Element>) async -> Void) async {
         for await _ in signals {
             let changes = pending.withLock { pending in
@@ -34,7 +34,7 @@ package final class ChangeCollector<Element: Hashable & Sendable>: Sendable {
             guard !changes.isEmpty else { continue }
             let start = clock()
             await handle(changes)
-            let pause = min((clock() - start) * 3, Self.longestPause)
+            let pause = min((clock() - start) * 9, Self.longestPause)
             if pause > .zero { try? await Task.sleep(for: pause) }
         }
     }

@@ -127,10 +127,13 @@ package struct ContactBook: Sendable, Hashable {
         forProven isProven: Bool, friend: Bool, _ isFriend: (Fingerprint) -> Bool
     ) -> Bool {
         guard entries.count >= Self.capacity else { return true }
-        let evicted = entries.filter { $0.value.origin == .met && !isFriend($0.key) }
-            .min { ($0.value.isProven ? 1 : 0, $0.value.lastMet) < ($1.value.isProven ? 1 : 0, $1.value.lastMet) }
-        guard let evicted, isProven || friend || !evicted.value.isProven else { return false }
-        return remove(evicted.key)
+        var evicted: (fingerprint: Fingerprint, isProven: Bool, lastMet: WallTime)?
+        for (fingerprint, entry) in entries where entry.origin == .met {
+            let isEarlier = evicted.map { (entry.isProven ? 1 : 0, entry.lastMet) < ($0.isProven ? 1 : 0, $0.lastMet) } ?? true
+            if isEarlier, !isFriend(fingerprint) { evicted = (fingerprint, entry.isProven, entry.lastMet) }
+        }
+        guard let evicted, isProven || friend || !evicted.isProven else { return false }
+        return remove(evicted.fingerprint)
     }
 }
 

@@ -26,6 +26,14 @@ struct PeerRecord: Sendable {
         var proven: Set<MeshLinkID> = []
         /// The link on which the peer's latest authentic message was received: a path to the peer starts there.
         var reverseRoute: MeshLinkID?
+
+        /// The links over which the peer is reached.
+        var routes: Set<MeshLinkID> { Set([discovery, reverseRoute].compactMap(\.self)) }
+
+        mutating func removeRoute(_ link: MeshLinkID) {
+            if discovery == link { discovery = nil }
+            if reverseRoute == link { reverseRoute = nil }
+        }
     }
 
     var announcement = Announcement()

@@ -16,6 +16,8 @@ struct PeerTable: Sendable {
     private var provenNeighboursByLink: [MeshLinkID: PeerID] = [:]
     /// The peers that announced themselves unrelayed on a link: ``PeerRecord/LinkEvidence/claimed`` the other way round.
     private var claimantsByLink: [MeshLinkID: Set<PeerID>] = [:]
+    /// The peers that are reached over a link: ``PeerRecord/LinkEvidence/routes`` the other way round.
+    private var peersByRoute: [MeshLinkID: Set<PeerID>] = [:]
     private var challenges = NeighbourChallenges()
     /// The leaves of the peers that left last, so that no older announcement brings one back.
     private var leaves: [PeerID: Leave] = [:]
@@ -141,10 +143,9 @@ struct PeerTable: Sendable {
             records[id]?.links.claimed.remove(link)
             records[id]?.links.proven.remove(link)
         }
-        for id in records.keys where records[id]?.links.reverseRoute == link { records[id]?.links.reverseRoute = nil }
-        for id in records.keys where records[id]?.links.discovery == link {
-            records[id]?.links.discovery = nil
-            changed.insert(id)
+        for id in peersByRoute[link] ?? [] {
+            if records[id]?.links.discovery == link { changed.insert(id) }
+            changeRoutes(of: id) { $0.removeRoute(link) }
         }
         return changed.sorted().compactMap { peer($0) }
     }
@@ -153,8 +154,22 @@ struct PeerTable: Sendable {
     /// - Parameter link: the link over which it became known; nil where this node looks for it.
     mutating func insert(_ id: PeerID, from link: MeshLinkID? = nil, publicMessageLimiter: TokenBucket, now: MonotonicInstant) {
         records[id] = PeerRecord(
-            links: PeerRecord.LinkEvidence(discovery: link), lastHeard: now, isContact: pins.contacts[id] != nil,
+            links: PeerRecord.LinkEvidence(), lastHeard: now, isContact: pins.contacts[id] != nil,
             publicMessageLimiter: publicMessageLimiter)
+        changeRoutes(of: id) { $0.discovery = link }
+    }
+
+    /// Changes the links over which a known peer is reached.
+    private mutating func changeRoutes(of id: PeerID, _ change: (inout PeerRecord.LinkEvidence) -> Void) {
+        guard let before = records[id]?.links else { return }
+        var links = before
+        change(&links)
+        for link in before.routes.subtracting(links.routes) {
+            peersByRoute[link]?.remove(id)
+            if peersByRoute[link]?.isEmpty == true { peersByRoute[link] = nil }
+        }
+        for link in links.routes.subtracting(before.routes) { peersByRoute[link, default: []].insert(id) }
+        records[id]?.links = links
     }
 
     /// The user's contacts with their signing keys. They stay known, whatever others announce.
@@ -177,18 +192,26 @@ struct PeerTable: Sendable {
     /// for longest. Neighbours and contacts stay, and so do peers of links with fewer. Under `--accept all` a file makes a contact,
     /// so contacts stay only while they take no more than half of the table.
     func evictionCandidate(excluding isNeeded: (PeerID) -> Bool, hasSession: (PeerID) -> Bool = { _ in false }) -> PeerID? {
-        let keepsContacts = records.values.count(where: \.isContact) <= Self.capacity / 2
-        let candidates = records.filter {
-            !$0.value.isNeighbour && !($0.value.isContact && keepsContacts) && !isNeeded($0.key)
+        typealias Candidate = (id: PeerID, rank: Int, lastHeard: MonotonicInstant)
+        var (others, contacts): ([MeshLinkID?: [Candidate]], [MeshLinkID?: [Candidate]]) = ([:], [:])
+        var contactCount = 0
+        // Each record is looked at once: a flood of announcements makes this run often.
+        for (id, record) in records {
+            if record.isContact { contactCount += 1 }
+            guard !record.isNeighbour, !isNeeded(id) else { continue }
+            let candidate = (id, record.agreementKey == nil ? 0 : hasSession(id) ? 2 : 1, record.lastHeard)
+            if record.isContact {
+                contacts[record.links.discovery, default: []].append(candidate)
+            } else {
+                others[record.links.discovery, default: []].append(candidate)
+            }
         }
-        var counts: [MeshLinkID?: Int] = [:]
-        for record in candidates.values { counts[record.links.discovery, default: 0] += 1 }
+        let candidates = contactCount > Self.capacity / 2 ? others.merging(contacts, uniquingKeysWith: +) : others
         // The smaller number of equal ones, so that the same peers lead to the same candidate.
-        let largest = counts.max { ($0.value, $1.key?.rawValue ?? 0) < ($1.value, $0.key?.rawValue ?? 0) }?.key
-        func rank(_ id: PeerID, _ record: PeerRecord) -> Int { record.agreementKey == nil ? 0 : hasSession(id) ? 2 : 1 }
-        return candidates.filter { $0.value.links.discovery == largest }.min {
-            (rank($0.key, $0.value), $0.value.lastHeard, $0.key) < (rank($1.key, $1.value), $1.value.lastHeard, $1.key)
-        }?.key
+        let largest = candidates.max {
+            ($0.value.count, $1.key?.rawValue ?? 0) < ($1.value.count, $0.key?.rawValue ?? 0)
+        }
+        return largest?.value.min { ($0.rank, $0.lastHeard, $0.id) < ($1.rank, $1.lastHeard, $1.id) }?.id
     }
 
     /// Removes a peer; its pinned key stays.
@@ -200,6 +223,7 @@ struct PeerTable: Sendable {
             claimantsByLink[link]?.remove(id)
             if claimantsByLink[link]?.isEmpty == true { claimantsByLink[link] = nil }
         }
+        changeRoutes(of: id) { $0 = PeerRecord.LinkEvidence() }
         records[id] = nil
         challenges.removePeer(id)
         return wasAnnounced
@@ -235,7 +259,9 @@ struct PeerTable: Sendable {
     mutating func contest(_ id: PeerID, by announcement: MeshFrame) { records[id]?.conflictingAnnouncement = announcement }
 
     /// Replaces the closed link over which a peer became known.
-    mutating func setDiscoveryLink(_ link: MeshLinkID, of id: PeerID) { records[id]?.links.discovery = link }
+    mutating func setDiscoveryLink(_ link: MeshLinkID, of id: PeerID) {
+        changeRoutes(of: id) { $0.discovery = link }
+    }
 
     /// Applies a valid announcement.
     /// - Returns: false for one that is not newer than the last, which changes nothing (D5).
@@ -300,7 +326,7 @@ struct PeerTable: Sendable {
 
     /// Records that an authentic message of a peer was received over `link`.
     mutating func recordAuthenticated(_ id: PeerID, over link: MeshLinkID, now: MonotonicInstant) {
-        records[id]?.links.reverseRoute = link
+        changeRoutes(of: id) { $0.reverseRoute = link }
         records[id]?.lastHeard = now
     }
 
