@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "nearshare_shims.h"
 
+#include <poll.h>
 #include <errno.h>
 #include <linux/magic.h>
 #include <malloc.h>
@@ -27,6 +28,12 @@ void nearshare_keep_freed_memory(void) {
 
 int nearshare_accept(int listener, void *address, uint32_t *length) {
     return accept4(listener, address, length, SOCK_CLOEXEC);
+}
+
+bool nearshare_is_finished_by_peer(int socket)
+{
+    struct pollfd polled = { .fd = socket, .events = POLLRDHUP };
+    return poll(&polled, 1, 0) > 0;
 }
 
 int64_t nearshare_peer_user(int descriptor) {

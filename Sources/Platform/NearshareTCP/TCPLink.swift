@@ -1,3 +1,4 @@
+internal import CNearshareShims
 internal import Glibc
 internal import NearshareBase
 internal import NearshareInterfaces
@@ -63,6 +64,8 @@ final class TCPLink: StreamLink {
         // SIOCOUTQ (tcp(7)) has the number of TIOCOUTQ.
         return ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 ? Int(count) : nil
     }
+
+    var isFinishedByPeer: Bool { nearshare_is_finished_by_peer(descriptor) }
 
     func setSilenceTimeout(_ timeout: Duration) {
         let seconds = Int32(min(max(1, timeout.components.seconds), 3600))

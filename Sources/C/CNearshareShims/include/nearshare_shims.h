@@ -2,6 +2,7 @@
 // All other own C code is in this target, too, because SwiftPM tracks its headers.
 #pragma once
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -18,6 +19,10 @@ void nearshare_keep_freed_memory(void);
 /// accept4(2) with SOCK_CLOEXEC: glibc declares it for GNU sources only, and a child must not inherit a peer's socket.
 /// `address` is a struct sockaddr: naming it here would make its header's types this module's instead of Glibc's.
 int nearshare_accept(int listener, void *address, uint32_t *length);
+
+/// Whether the other end of a connected socket has ended its direction, also while bytes from it are unread: POLLRDHUP of poll(2),
+/// which glibc declares for GNU sources only.
+bool nearshare_is_finished_by_peer(int socket);
 
 /// The user id of the process at the other end of a Unix socket, or -1. glibc declares the structure for GNU sources only.
 int64_t nearshare_peer_user(int descriptor);

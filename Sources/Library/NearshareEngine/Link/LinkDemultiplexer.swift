@@ -5,20 +5,39 @@ internal import NearshareInterfaces
 /// Determines the purpose of an incoming link from its first bytes.
 enum LinkDemultiplexer {
     case direct(PrefixedLink)
-    /// A mesh link: the peer's preamble has been read, the local one has not been sent.
-    case frames(any StreamLink, Preamble)
+    /// A mesh link, whose preambles are exchanged.
+    case frames(any StreamLink)
     case nothing
 
-    /// Reads the first bytes.
-    /// - Parameter timeout: closes the link when nothing arrives within this time (R5).
-    init(_ link: any StreamLink, timeout: Duration) async {
+    /// Reads the first bytes, and answers the preamble of a mesh link.
+    /// - Parameters:
+    ///   - acceptsFrames: false for a node without a mesh.
+    ///   - timeout: closes the link when nothing arrives within this time (R5).
+    init(_ link: any StreamLink, acceptsFrames: Bool, timeout: Duration) async {
         // Without a thread to read on, nothing is learned of it.
-        let bytes = (try? await Self.limited(link, timeout) { Self.readOpening(link) }) ?? []
-        guard bytes.count == Preamble.byteCount, let preamble = try? Preamble(decoding: bytes[...], kind: .mesh) else {
-            self = bytes.isEmpty ? .nothing : .direct(PrefixedLink(link, bytes))
-            return
+        let opening = try? await Self.limited(link, timeout) {
+            let bytes = Self.readOpening(link)
+            // On the same thread: each further one makes a flood of links cost more.
+            if acceptsFrames, let remote = Self.meshPreamble(bytes) {
+                try? Self.write(Self.answer(to: remote).encoded, to: link)
+            }
+            return bytes
         }
-        self = .frames(link, preamble)
+        let bytes = opening ?? []
+        if let remote = Self.meshPreamble(bytes) {
+            let isCommon = Preamble.supportedMesh.newestInCommon(with: remote) != nil
+            self = acceptsFrames && isCommon ? .frames(link) : .nothing
+        } else {
+            self = bytes.isEmpty ? .nothing : .direct(PrefixedLink(link, bytes))
+        }
+    }
+
+    private static func meshPreamble(_ bytes: [UInt8]) -> Preamble? { try? Preamble(decoding: bytes[...], kind: .mesh) }
+
+    /// Names the version to speak, or the supported ones where none is in common.
+    private static func answer(to remote: Preamble) -> Preamble {
+        guard let version = Preamble.supportedMesh.newestInCommon(with: remote) else { return .supportedMesh }
+        return Preamble(kind: .mesh, newest: version, oldest: version)
     }
 
     /// Sends the local preamble on an outgoing mesh link, and checks the peer's preamble.

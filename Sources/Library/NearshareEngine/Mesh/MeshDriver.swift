@@ -30,6 +30,7 @@ package final class MeshDriver: Sendable {
     /// Fulfilled when all threads and tasks of the mesh have ended.
     let ended = Promise<Void>()
     private let tasks = OwnedTasks()
+    private let pacer = Mutex(MeshLinkPacer())
 
     init(
         _ settings: NodeSettings, nodeTasks: OwnedTasks, _ transfers: TransferProgressManager,
@@ -104,7 +105,22 @@ package final class MeshDriver: Sendable {
     func read<Result>(_ body: (MeshRouter) -> Result) -> Result { router.read(body) }
 
     /// Exchanges frames over a link that a neighbour has opened, until the link ends.
-    func run(over link: any StreamLink) async { await router.run(over: link, .stream, isIncoming: true) }
+    func run(over link: any StreamLink) async {
+        guard await admit(link) else {
+            settings.log.debug("mesh: link to \(link.remote) closed: this address opens too many")
+            return link.close()
+        }
+        await router.run(over: link, .stream, isIncoming: true)
+    }
+
+    private func admit(_ link: any StreamLink) async -> Bool {
+        let step = pacer.withLock { pacer in
+            pacer.admit(link.remote, isOpen: { !link.isFinishedByPeer }, now: settings.clock())
+        }
+        guard case .wait = step else { return step == .serve }
+        try? await Task.sleep(for: MeshLinkPacer.wait)
+        return pacer.withLock { $0.admitWaited(link.remote, isOpen: !link.isFinishedByPeer, now: settings.clock()) }
+    }
 
     // MARK: Peers
 

@@ -46,14 +46,16 @@ extension Node {
                     continue
                 }
                 let isStarted = start { [self] in
-                    switch await LinkDemultiplexer(link, timeout: DirectLimits.handshakeTimeout) {
+                    let opening = await LinkDemultiplexer(
+                        link, acceptsFrames: mesh != nil, timeout: DirectLimits.handshakeTimeout)
+                    switch opening {
                     case .direct(let link):
                         if continuations != nil, await passOn(link) { break }
                         await serve(link, slot, continuations: continuations)
-                    case .frames(let link, let remote):
+                    case .frames(let link):
                         // The mesh has limits of its own: its links take no slot of the direct ones.
                         release(slot)
-                        if let mesh { await runMeshLink(over: link, remote, on: mesh) } else { link.close() }
+                        await mesh?.run(over: link)
                     case .nothing: link.close()
                     }
                     release(slot)
@@ -100,14 +102,6 @@ extension Node {
 
     /// Releases the slot of a link that has ended.
     func release(_ slot: LinkRegistry.Slot) { state.withLock { $0.links.release(slot) } }
-
-    private func runMeshLink(over link: any StreamLink, _ remote: Preamble, on mesh: MeshDriver) async {
-        let version = Preamble.supportedMesh.newestInCommon(with: remote)
-        let answer = version.map { Preamble(kind: .mesh, newest: $0, oldest: $0) } ?? .supportedMesh
-        let isAnswered = try? await BlockingThread.run { (try? LinkDemultiplexer.write(answer.encoded, to: link)) != nil }
-        guard isAnswered == true, version != nil else { return link.close() }
-        await mesh.run(over: link)
-    }
 
     /// Handles an incoming link until it ends.
     /// - Parameters:

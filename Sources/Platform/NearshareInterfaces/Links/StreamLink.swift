@@ -125,6 +125,9 @@ package protocol StreamLink: AnyObject, Sendable {
     /// Closes the outgoing direction: the peer reads everything that was written, then the end.
     func finishWriting()
 
+    /// Whether the peer writes no more, although its last bytes may be unread; false for a link that cannot tell.
+    var isFinishedByPeer: Bool { get }
+
     /// Bytes that were written and that the peer's machine has not acknowledged, the end of the stream counted as one; nil for a
     /// link that cannot tell.
     var unacknowledgedByteCount: Int? { get }
@@ -141,6 +144,7 @@ package protocol StreamLink: AnyObject, Sendable {
 }
 
 extension StreamLink {
+    package var isFinishedByPeer: Bool { false }
     package var unacknowledgedByteCount: Int? { nil }
     package var passableDescriptor: Int32? { nil }
     package func setSilenceTimeout(_ timeout: Duration) {}
