@@ -45,6 +45,23 @@ import Testing
         }
     }
 
+    @Test("M12: a peer that only a rule has accepted is no contact, until the user decides something about it")
+    func chosen() throws {
+        var book = TrustStore()
+        let (ada, eve) = (try peer(10), try peer(11))
+        for peer in [ada, eve] { book.recordContact(with: peer, named: Self.ada, isChosen: false, at: now) }
+        #expect(!book.isContact(ada.fingerprint) && !book.isContact(eve.fingerprint))
+        #expect(book.isRecorded(ada, named: Self.ada, isChosen: false, at: now))
+        #expect(!book.isRecorded(ada, named: Self.ada, at: now))
+        let stored = try JSONDecoder().decode(TrustStore.self, from: JSONEncoder().encode(book))
+        #expect(stored == book)
+        book.recordContact(with: ada, named: Self.ada, at: now)
+        book.recordContact(with: ada, named: Self.ada, isChosen: false, at: now)
+        #expect(book.isContact(ada.fingerprint) && !book.isContact(eve.fingerprint))
+        let isFriend = book.setFriend(eve.fingerprint, true)
+        #expect(isFriend && book.isContact(eve.fingerprint))
+    }
+
     @Test("R6, K2: a contact that claims another peer's name changes nothing, until that peer is forgotten")
     func recordedContestedName() throws {
         var book = TrustStore()

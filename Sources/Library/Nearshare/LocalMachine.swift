@@ -196,8 +196,7 @@ public final class LocalMachine: Sendable {
                 // A session with an unknown peer, which costs it nothing, proves keys as well.
                 let store = try trust.read()
                 let known = try contacts.read().entries.values.filter { entry in
-                    entry.areKeysProven
-                        && (entry.origin == .imported || store.entries[entry.fingerprint].map { $0.trust != .blocked } ?? false)
+                    entry.areKeysProven && (entry.origin == .imported || store.isContact(entry.fingerprint))
                 }
                 return Dictionary(known.map { ($0.id, $0.signingKey) }) { first, _ in first }
             } catch {

@@ -247,7 +247,7 @@ final class OfferDecider: Sendable {
     /// Stores the key of a peer whose offer is accepted.
     /// - Parameter wasPrompted: whether the user has seen the peer.
     func pinKey(of peer: Peer, wasPrompted: Bool) {
-        trust.pinKey(of: peer) {
+        trust.pinKey(of: peer, isChosen: wasPrompted) {
             // Keys are free, and the user has not seen this one (R14).
             wasPrompted || peer.trustStatus.isVerified || peer.trustStatus.isFriend || keyWrites.admit()
         }

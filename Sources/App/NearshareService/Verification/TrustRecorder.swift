@@ -13,8 +13,10 @@ struct TrustRecorder: Sendable {
     }
 
     /// Pins the peer's key, or its certificate. A peer that claims another one's name is not recorded, nor is one without either.
-    /// - Parameter mayWrite: called before the file is replaced.
-    func pinKey(of peer: Peer, ifAllowed mayWrite: () -> Bool) {
+    /// - Parameters:
+    ///   - isChosen: false where a rule has accepted the peer's content, and not the user.
+    ///   - mayWrite: called before the file is replaced.
+    func pinKey(of peer: Peer, isChosen: Bool, ifAllowed mayWrite: () -> Bool) {
         if case .nameClash = peer.trustStatus { return }
         guard let proven = peer.proven else {
             if let device = peer.foreign, device.kind == .localSend, let certificate = device.certificate, mayWrite() {
@@ -26,7 +28,8 @@ struct TrustRecorder: Sendable {
         }
         do {
             try machine.trust.recordContact(
-                with: proven, named: peer.name, version: peer.version, at: SystemClock.wall(), ifAllowed: mayWrite)
+                with: proven, named: peer.name, version: peer.version, isChosen: isChosen, at: SystemClock.wall(),
+                ifAllowed: mayWrite)
         } catch {
             reporter.report(.warning("\(error)"))
         }

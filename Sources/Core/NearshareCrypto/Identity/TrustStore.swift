@@ -29,6 +29,8 @@ package struct TrustStore: Sendable, Hashable {
         package internal(set) var isProven = true
         /// SHA-256 of the certificate of a LocalSend device, which stands for the key; nil for a nearshare peer.
         package internal(set) var certificate: [UInt8]?
+        /// Whether the user has decided something about the peer: a rule that accepts all new peers decides nothing about this one.
+        package internal(set) var isChosen = true
 
         /// The given name, or else the claimed one.
         package var name: DisplayName { givenName ?? claimedName }
@@ -55,6 +57,13 @@ package struct TrustStore: Sendable, Hashable {
 
     /// The entry of a key; nil for an unknown one.
     package subscript(fingerprint: Fingerprint) -> Entry? { entries[fingerprint] }
+
+    /// Whether the user knows a peer: it is not blocked, and the user, not only a rule, has decided something about it. Keys are free,
+    /// so those that `--accept all` lets in get no share of what is kept for contacts (M12).
+    package func isContact(_ fingerprint: Fingerprint) -> Bool {
+        guard let entry = entries[fingerprint], entry.trust != .blocked else { return false }
+        return entry.isChosen || entry.isTrusted || entry.givenName != nil
+    }
 
     // MARK: Trust status
 
@@ -172,11 +181,13 @@ package struct TrustStore: Sendable, Hashable {
     // MARK: Changes
 
     /// Records a contact with a peer that proves its key now, and pins the key: content was accepted from the peer, or by it.
-    /// - Parameter version: The version of the direct protocol on the peer's link; nil for a contact without one.
+    /// - Parameters:
+    ///   - version: The version of the direct protocol on the peer's link; nil for a contact without one.
+    ///   - isChosen: false where a rule has accepted the content, and not the user.
     package mutating func recordContact(
-        with peer: AuthenticatedPeer, named name: DisplayName, version: UInt8? = nil, at now: WallTime
+        with peer: AuthenticatedPeer, named name: DisplayName, version: UInt8? = nil, isChosen: Bool = true, at now: WallTime
     ) {
-        record(peer.fingerprint, named: name, at: now)
+        record(peer.fingerprint, named: name, isChosen: isChosen, at: now)
         _ = update(peer.fingerprint) { $0.recordVersion(version) }
     }
 
@@ -209,13 +220,14 @@ package struct TrustStore: Sendable, Hashable {
 
     /// Whether recording a contact would change nothing but the time of the latest one, by less than a minute.
     package func isRecorded(
-        _ peer: AuthenticatedPeer, named name: DisplayName, version: UInt8? = nil, at now: WallTime
+        _ peer: AuthenticatedPeer, named name: DisplayName, version: UInt8? = nil, isChosen: Bool = true, at now: WallTime
     ) -> Bool {
         guard let entry = entries[peer.fingerprint] else { return false }
         let age = now.milliseconds.subtractingReportingOverflow(entry.lastSeen.milliseconds)
         guard !age.overflow, (0..<60_000).contains(age.partialValue) else { return false }
         var recorded = entry
-        recorded.recordContact(claiming: name, isContested: isContested(name, claimedBy: peer.fingerprint), at: entry.lastSeen)
+        recorded.recordContact(
+            claiming: name, isContested: isContested(name, claimedBy: peer.fingerprint), isChosen: isChosen, at: entry.lastSeen)
         recorded.recordVersion(version)
         return recorded == entry
     }
@@ -357,14 +369,18 @@ package struct TrustStore: Sendable, Hashable {
         Set(([entry.claimedName] + entry.formerNames + [entry.givenName].compactMap(\.self)).map(folded))
     }
 
-    private mutating func record(_ fingerprint: Fingerprint, named name: DisplayName, at now: WallTime) {
+    private mutating func record(
+        _ fingerprint: Fingerprint, named name: DisplayName, isChosen: Bool = true, at now: WallTime
+    ) {
         let isContested = isContested(name, claimedBy: fingerprint)
-        let isKnown = update(fingerprint) { $0.recordContact(claiming: name, isContested: isContested, at: now) }
+        let isKnown = update(fingerprint) { entry in
+            entry.recordContact(claiming: name, isContested: isContested, isChosen: isChosen, at: now)
+        }
         guard !isKnown, makeRoom() else { return }
         set(
             Entry(
                 claimedName: name, isNameContested: isContested, givenName: nil, trust: .seen, isFriend: false,
-                firstSeen: now, lastSeen: now), for: fingerprint)
+                firstSeen: now, lastSeen: now, isChosen: isChosen), for: fingerprint)
     }
 
     /// - Returns: false when the store is full of peers that the user has decided about; a new peer then stays unknown.
@@ -405,11 +421,14 @@ package struct TrustStore: Sendable, Hashable {
 
 extension TrustStore.Entry {
     /// Records a contact with the peer, which has proven its key.
-    fileprivate mutating func recordContact(claiming name: DisplayName, isContested: Bool, at now: WallTime) {
+    fileprivate mutating func recordContact(
+        claiming name: DisplayName, isContested: Bool, isChosen: Bool, at now: WallTime
+    ) {
         // A peer does not take over another one's name by claiming it; only the local user decides that.
         if !isContested, TrustStore.mayReplace(claimedName, with: name) { claim(name) }
         lastSeen = max(now, lastSeen)
         isProven = true
+        self.isChosen = isChosen || self.isChosen
     }
 
     /// - Parameter version: of the direct protocol on the peer's link; nil for a contact without one.
@@ -445,6 +464,8 @@ extension TrustStore.Entry {
         // Absent in files of versions that recorded proven keys only.
         isProven = try container.decodeIfPresent(Bool.self, forKey: .isProven) ?? true
         certificate = try container.decodeIfPresent([UInt8].self, forKey: .certificate)
+        // Absent in files of versions that did not tell them apart.
+        isChosen = try container.decodeIfPresent(Bool.self, forKey: .isChosen) ?? true
     }
 }
 

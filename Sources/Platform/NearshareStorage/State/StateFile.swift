@@ -56,13 +56,16 @@ package final class StateFile<Value: Codable & Sendable>: Sendable {
 
 extension StateFile where Value == TrustStore {
     /// Records a contact with a peer, and pins its key. The file is not replaced for another contact within a minute.
-    /// - Parameter mayWrite: called when the file is to be replaced; nothing is recorded when it returns false.
+    /// - Parameters:
+    ///   - isChosen: false where a rule has accepted the peer's content, and not the user.
+    ///   - mayWrite: called when the file is to be replaced; nothing is recorded when it returns false.
     package func recordContact(
-        with peer: AuthenticatedPeer, named name: DisplayName, version: UInt8? = nil, at now: WallTime,
+        with peer: AuthenticatedPeer, named name: DisplayName, version: UInt8? = nil, isChosen: Bool = true, at now: WallTime,
         ifAllowed mayWrite: () -> Bool = { true }
     ) throws(StorageError) {
-        if try read().isRecorded(peer, named: name, version: version, at: now) || !mayWrite() { return }
-        try update { $0.recordContact(with: peer, named: name, version: version, at: now) }
+        let isRecorded = try read().isRecorded(peer, named: name, version: version, isChosen: isChosen, at: now)
+        if isRecorded || !mayWrite() { return }
+        try update { $0.recordContact(with: peer, named: name, version: version, isChosen: isChosen, at: now) }
     }
 
     package convenience init(in directory: StateDirectory) {
