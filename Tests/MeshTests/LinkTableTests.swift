@@ -51,10 +51,11 @@ import Testing
         var budgets = LinkBudgets()
         budgets.open(link(7), from: .link(link(7)), settings, now: now)
         // Each bucket of the link's own share holds one.
-        #expect((0..<5).map { _ in budgets.admitFrame(on: link(7), now: now) } == [true, true, true, true, false])
+        // The first frame and its signature cost nothing.
+        #expect((0..<6).map { _ in budgets.admitFrame(on: link(7), now: now) } == [true, true, true, true, true, false])
         // A long payload costs as much as several signatures.
-        let admitted = [40_000, 10].map { budgets.admitSignature(byteCount: $0, on: link(7), now: now) }
-        #expect(admitted == [true, false])
+        let admitted = [40_000, 10, 10].map { budgets.admitSignature(byteCount: $0, on: link(7), now: now) }
+        #expect(admitted == [true, true, false])
         var table = table([.stream])
         for _ in 0..<64 { table.recordMalformedFrame(on: link(0)) }
         #expect(!table.isExhausted(link(0)))
@@ -99,10 +100,10 @@ import Testing
         open(1, "a")
         open(2, "a")
         open(3, "b")
-        #expect([1, 2, 3].map { admitted($0) } == [11, 1, 11])
+        #expect([1, 2, 3].map { admitted($0) } == [12, 2, 12])
         for number in [1, 2] as [UInt64] { table.close(link(number), now: now) }
         open(4, "a", at: 1)
-        #expect(admitted(4) == 0)
+        #expect(admitted(4) == 1)
         table.close(link(4), now: now + .seconds(1))
         open(5, "a", at: 200)
         let isAdmitted = table.budgets.admitFrame(on: link(5), now: now + .seconds(200))
@@ -118,7 +119,7 @@ import Testing
             table.open(link(number), profile: .stream, from: .address("a"), settings, now: now)
             return (0..<200).count { _ in table.budgets.admitFrame(on: link(number), now: now) }
         }
-        #expect((1...30).map { admitted($0) } == [130] + [Int](repeating: 10, count: 11) + [Int](repeating: 0, count: 18))
+        #expect((1...30).map { admitted($0) } == [131] + [Int](repeating: 11, count: 11) + [Int](repeating: 1, count: 18))
     }
 
     @Test("M16: work beyond a link's share costs the common rate no more than its cost, and other links nothing") func debts() {
@@ -130,9 +131,9 @@ import Testing
         }
         for number in [1, 2] as [UInt64] { budgets.open(link(number), from: .address("a"), settings, now: now) }
         budgets.charge(.frames, 100, on: link(1), now: now)
-        #expect(admitted(1) == 10 + 20)
+        #expect(admitted(1) == 1 + 10 + 20)
         for _ in 0..<2 { budgets.charge(.frames, 5, on: link(1), now: now) }
-        #expect(admitted(1) == 0 && admitted(2) == 10)
+        #expect(admitted(1) == 0 && admitted(2) == 1 + 10)
     }
 
     @Test("M16: a link that is opened again gets its former share, and one new neighbour; others keep theirs") func churn() {
@@ -148,17 +149,45 @@ import Testing
             open(number)
             let isFirstNeighbour = budgets.admitNewPeer(ttl: MeshPacket.maximumTTL, on: link(number), now: clock)
             #expect(isFirstNeighbour)
-            #expect(admitted(number) == (number == 1 ? 130 : 0))
+            #expect(admitted(number) == (number == 1 ? 131 : 1))
             budgets.close(link(number), now: clock)
         }
         // Beside one that returns without end, a newcomer has ten frames at once, and one a second.
         open(100)
         open(101)
-        #expect(admitted(101) == 10)
+        #expect(admitted(101) == 1 + 10)
         clock = clock + .seconds(3)
         // The bucket that all links have in common was refilled as well.
-        #expect(admitted(100) == 3 + 36)
+        #expect(admitted(100) == 1 + 3 + 36)
         #expect(admitted(101) == 3)
+    }
+
+    @Test("M16, M12: the announcement of a new link costs nothing, and the texts of its neighbour have a rate of their own")
+    func newcomer() {
+        var settings = MeshRouter.Settings()
+        (settings.signatureBurst, settings.signaturesPerSecond) = (12, 0)
+        var budgets = LinkBudgets()
+        var (clock, textCount) = (now, 0)
+        // Eleven links of a machine use up all that they may, and one that comes and goes its share.
+        for number in 1...12 as ClosedRange<UInt64> {
+            budgets.open(link(number), from: .address("a"), settings, now: clock)
+            while budgets.admitFrame(on: link(number), now: clock) {}
+            while budgets.admitSignature(byteCount: 100, on: link(number), now: clock) {}
+            while budgets.consume(.sealedPayloads, on: link(number), now: clock) {}
+        }
+        budgets.close(link(12), now: clock)
+        budgets.open(link(13), from: .address("a"), settings, now: clock)
+        let isRead = budgets.admitFrame(on: link(13), now: clock)
+        let isChecked = budgets.admitSignature(byteCount: 100, on: link(13), now: clock)
+        #expect(isRead && isChecked)
+        for _ in 0..<10 {
+            clock = clock + .milliseconds(500)
+            for number in 1...11 as ClosedRange<UInt64> {
+                while budgets.consume(.sealedPayloads, on: link(number), now: clock) {}
+            }
+            if budgets.consume(.sealedPayloads, on: link(13), now: clock) { textCount += 1 }
+        }
+        #expect(textCount == 10)
     }
 
     @Test("M10: what one link sends delays neither this node's frames nor those of other links") func fairness() {

@@ -2,9 +2,11 @@ internal import NearshareBase
 
 /// The rate limits of all links.
 ///
-/// Each link has 1/12 of a source's rate to itself. All its links together have one full rate in common, so a source never
-/// exceeds twice the rate, and a single link never 13/12 of it. A link whose neighbour sends little lives on its own share,
-/// whatever other links of the same source send: behind one address there may be several nodes.
+/// Each link has 1/12 of a source's rate to itself, and a quarter of that of sealed payloads: a person writes two texts in a second.
+/// All its links together have one full rate in common, so a source never exceeds twice the rate, four times that of sealed payloads,
+/// and a single link never 13/12 of it, or 5/4. A link whose neighbour sends little lives on its own share,
+/// whatever other links of the same source send: behind one address there may be several nodes. Its first frame, which is the
+/// announcement of its neighbour, costs nothing: the link before it may have used up the share.
 struct LinkBudgets: Sendable {
     /// A part of a source's rates that one link at a time has to itself. The share survives the link, so that a link that is
     /// closed and opened again brings no other burst.
@@ -30,6 +32,10 @@ struct LinkBudgets: Sendable {
         let share: Int?
         /// Whether no neighbour was found on the link yet.
         var isNew = true
+        /// Whether no frame was received on the link yet.
+        var isUnread = true
+        /// Whether no signature of a public packet was checked for the link yet.
+        var isUnchecked = true
     }
 
     private var accounts: [MeshLinkSource: Account] = [:]
@@ -101,7 +107,11 @@ struct LinkBudgets: Sendable {
     /// Accounts for the start of a frame.
     /// - Returns: false when the frame is to be dropped unread.
     mutating func admitFrame(on link: MeshLinkID, now: MonotonicInstant) -> Bool {
-        consume(.frames, on: link, now: now) && consume(.bytes, on: link, now: now)
+        if members[link]?.isUnread == true {
+            members[link]?.isUnread = false
+            return true
+        }
+        return consume(.frames, on: link, now: now) && consume(.bytes, on: link, now: now)
     }
 
     /// Accounts for a signature over a payload of `byteCount` bytes: longer ones cost more.
@@ -109,7 +119,11 @@ struct LinkBudgets: Sendable {
     mutating func admitSignature(
         _ work: LinkWork = .signatures, byteCount: Int, on link: MeshLinkID, now: MonotonicInstant
     ) -> Bool {
-        guard consume(work, on: link, now: now) else { return false }
+        if work == .signatures, members[link]?.isUnchecked == true {
+            members[link]?.isUnchecked = false
+        } else if !consume(work, on: link, now: now) {
+            return false
+        }
         charge(work, Double(byteCount / Self.bytesPerSignature), on: link, now: now)
         return true
     }
@@ -208,12 +222,15 @@ enum LinkWork: Int, CaseIterable, Sendable {
 private struct LinkRates: Sendable {
     private var buckets: [TokenBucket]
 
+    private static let sealedPayloadFactor = 3.0
+
     /// - Parameter share: the part of the rates and bursts in the settings.
     init(_ settings: MeshRouter.Settings, share: Double = 1, now: MonotonicInstant) {
         buckets = LinkWork.allCases.map { work in
             let (burst, perSecond) = settings.rate(of: work)
             // A bucket that never holds a whole token would admit nothing.
-            return TokenBucket(capacity: max(min(1, burst), burst * share), perSecond: perSecond * share, now: now)
+            let rateShare = work == .sealedPayloads ? min(1, share * Self.sealedPayloadFactor) : share
+            return TokenBucket(capacity: max(min(1, burst), burst * share), perSecond: perSecond * rateShare, now: now)
         }
     }
 

@@ -189,8 +189,8 @@ struct PeerTable: Sendable {
 
     /// The peer to remove when the table is full (R6), among those of the link over which most became known: first one that never
     /// announced itself, because any sender id can be put on a packet; then one without a session; then the one that was silent
-    /// for longest. Neighbours and contacts stay, and so do peers of links with fewer. Under `--accept all` a file makes a contact,
-    /// so contacts stay only while they take no more than half of the table.
+    /// for longest. Neighbours and contacts stay, and so do peers of links with fewer. A hurried user may have answered many of
+    /// them, so contacts stay only while they take no more than half of the table.
     func evictionCandidate(excluding isNeeded: (PeerID) -> Bool, hasSession: (PeerID) -> Bool = { _ in false }) -> PeerID? {
         typealias Candidate = (id: PeerID, rank: Int, lastHeard: MonotonicInstant)
         var (others, contacts): ([MeshLinkID?: [Candidate]], [MeshLinkID?: [Candidate]]) = ([:], [:])
