@@ -173,19 +173,20 @@ import Testing
             budgets.open(link(number), from: .address("a"), settings, now: clock)
             while budgets.admitFrame(on: link(number), now: clock) {}
             while budgets.admitSignature(byteCount: 100, on: link(number), now: clock) {}
-            while budgets.consume(.sealedPayloads, on: link(number), now: clock) {}
+            while budgets.admitSealedPayload(on: link(number), now: clock) {}
         }
         budgets.close(link(12), now: clock)
         budgets.open(link(13), from: .address("a"), settings, now: clock)
         let isRead = budgets.admitFrame(on: link(13), now: clock)
         let isChecked = budgets.admitSignature(byteCount: 100, on: link(13), now: clock)
-        #expect(isRead && isChecked)
+        let payloads = (0..<3).map { _ in budgets.admitSealedPayload(on: link(13), now: clock) }
+        #expect(isRead && isChecked && payloads == [true, true, false])
         for _ in 0..<10 {
             clock = clock + .milliseconds(500)
             for number in 1...11 as ClosedRange<UInt64> {
-                while budgets.consume(.sealedPayloads, on: link(number), now: clock) {}
+                while budgets.admitSealedPayload(on: link(number), now: clock) {}
             }
-            if budgets.consume(.sealedPayloads, on: link(13), now: clock) { textCount += 1 }
+            if budgets.admitSealedPayload(on: link(13), now: clock) { textCount += 1 }
         }
         #expect(textCount == 10)
     }

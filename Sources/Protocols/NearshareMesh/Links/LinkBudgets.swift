@@ -4,9 +4,9 @@ internal import NearshareBase
 ///
 /// Each link has 1/12 of a source's rate to itself, and a quarter of that of sealed payloads: a person writes two texts in a second.
 /// All its links together have one full rate in common, so a source never exceeds twice the rate, four times that of sealed payloads,
-/// and a single link never 13/12 of it, or 5/4. A link whose neighbour sends little lives on its own share,
-/// whatever other links of the same source send: behind one address there may be several nodes. Its first frame, which is the
-/// announcement of its neighbour, costs nothing: the link before it may have used up the share.
+/// and a single link never 13/12 of it, or 5/4. A link whose neighbour sends little lives on its own share, whatever other links of
+/// the same source send: behind one address there may be several nodes. The first frame, the announcement of the link's neighbour,
+/// costs nothing, nor do two sealed payloads: the link that had the share before may have used it up.
 struct LinkBudgets: Sendable {
     /// A part of a source's rates that one link at a time has to itself. The share survives the link, so that a link that is
     /// closed and opened again brings no other burst.
@@ -36,6 +36,8 @@ struct LinkBudgets: Sendable {
         var isUnread = true
         /// Whether no signature of a public packet was checked for the link yet.
         var isUnchecked = true
+        /// Sealed payloads that cost nothing: the neighbour's statement in its session, and its first text.
+        var freePayloadCount = 2
     }
 
     private var accounts: [MeshLinkSource: Account] = [:]
@@ -112,6 +114,16 @@ struct LinkBudgets: Sendable {
             return true
         }
         return consume(.frames, on: link, now: now) && consume(.bytes, on: link, now: now)
+    }
+
+    /// Accounts for a sealed payload of a peer that is no contact.
+    /// - Returns: false when it is to be ignored.
+    mutating func admitSealedPayload(on link: MeshLinkID, now: MonotonicInstant) -> Bool {
+        if let count = members[link]?.freePayloadCount, count > 0 {
+            members[link]?.freePayloadCount = count - 1
+            return true
+        }
+        return consume(.sealedPayloads, on: link, now: now)
     }
 
     /// Accounts for a signature over a payload of `byteCount` bytes: longer ones cost more.
