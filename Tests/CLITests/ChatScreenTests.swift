@@ -628,6 +628,9 @@ private final class ChatHarness {
         #expect(chat.write("/block").count == 1)
         chat.press(.up, .up)
         #expect(chat.lines.last == "> /usr/bin is full")
+        let mistyping = ChatHarness()
+        #expect(mistyping.write("/sned photo.jpg").isEmpty)
+        #expect(mistyping.text.contains("unknown command /sned; did you mean /send?"))
     }
 
     @Test("a late search result does not switch the conversation")

@@ -26,6 +26,16 @@ import Testing
         #expect(lines.allSatisfy { TerminalText.width(of: $0) <= 80 })
     }
 
+    @Test func `a narrow terminal has each value below its name`() {
+        #expect(
+            ConfigCommand.lines(settings, columns: 40) == [
+                "accept", "  friends  config.toml, line 3",
+                "inbox", "  /home/anna/\(String(repeating: "x", count: 40))", "    default",
+                "configuration directory", "  /home/anna/.config  default",
+                "port", "  none  environment, X",
+            ])
+    }
+
     @Test func `other outputs have a line for each setting, with the whole path`() {
         let lines = ConfigCommand.lines(settings, columns: nil)
         #expect(lines.count == settings.count)

@@ -27,6 +27,14 @@ import Testing
         #expect(try title(speaker: "anna", from: nil).hasPrefix("  voice note (speaker according to the file: anna), 0:"))
     }
 
+    @Test("a note that was received is announced within the width of the terminal", arguments: [40, 80])
+    func width(columns: Int) throws {
+        let lines = VoiceNoteRenderer.lines(
+            try voiceNote(in: scratch, speaker: "anna"), from: try DisplayName("anna"), columns: columns,
+            style: ANSIStyle(isEnabled: false))
+        #expect(lines.allSatisfy { TerminalText.width(of: $0) <= columns }, "\(lines)")
+    }
+
     @Test("the notice of a chat has the waveform on one row of any usual screen", arguments: [(80, 24), (40, 12), (100, 30)])
     func notice(columns: Int, rows: Int) throws {
         let note = try voiceNote(in: scratch, speaker: "anna")

@@ -36,12 +36,12 @@ func errorWords() {
     #expect(NodeError(DirectClosure.closed(by: .local, .goingAway)).description.hasPrefix("the node is stopping"))
     for reason in [CloseReason.goingAway, .done] {
         let error = NodeError(DirectClosure.closed(by: .remote, reason))
-        #expect(error.isTransient && error.description.hasPrefix("the other side is shutting down"))
+        #expect(error.isTransient && error.description.hasPrefix("the peer is shutting down"))
     }
     for reason in [CloseReason.blocked, .unattended, .tooManyLinks, .violation, .goingAway, .done] {
         let error = NodeError(DirectClosure.closed(by: .local, reason))
         #expect(error.isTransient == (reason == .done), "\(reason)")
-        #expect(!error.description.contains("the other side"), "\(reason)")
+        #expect(error.description != NodeError(DirectClosure.closed(by: .remote, reason)).description, "\(reason)")
     }
 }
 

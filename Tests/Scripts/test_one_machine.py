@@ -242,7 +242,7 @@ class OneMachineStory(Story):
         self.assertCode(3, self.anna.run("history", "--peer", "cleo"))
         text = self.anna.run("history").stdout.decode()
         self.assertRegex(text, r"from  ben +10 B  received  .*/Inbox/one\n")
-        self.assertRegex(text, r"to    .* 10 B  declined \(accepts nothing at the moment\)  three\n")
+        self.assertRegex(text, r"to    .* 10 B  declined \(accepts nothing from this machine\)  three\n")
 
     def test_the_inbox_opens_and_removes_items(self):
         self.assertCode(0, self.ben.run("identity", "rename", "ben"))

@@ -105,8 +105,11 @@ extension ChatScreen {
         let argument = parts.count > 1 ? Self.trimmed(parts[1]) : ""
         let conversation = views.visible.conversation
         guard let command = ChatScreenCommand(parts[0]) else {
+            let word = String(parts[0])
+            let nearest = CommandSuggestion.nearest(to: word, among: ChatScreenCommand.allCases.map(\.name))
             addNotice(
-                "unknown command \(TerminalText.escaped(String(parts[0]), columns: 30)); /help lists all commands. "
+                "unknown command \(TerminalText.escaped(word, columns: 30)); "
+                    + (nearest.map { "did you mean \($0)? " } ?? "") + "/help lists all commands. "
                     + "Type // to send a text that starts with /", at: now)
             return []
         }

@@ -33,7 +33,8 @@ struct ConfigCommand: AsyncParsableCommand {
     }
 
     /// - Parameter columns: width of the terminal; nil for other outputs. There, files are named without their folder, which is
-    ///   a row of its own, and the origins of long values stand on the next line.
+    ///   a row of its own, and the origins of long values stand on the next line. Where it is too narrow for the short ones, each
+    ///   value stands below its name.
     static func lines(_ settings: [EffectiveSettings.Setting], columns: Int?) -> [String] {
         let rows = settings.map { one in
             [
@@ -43,13 +44,19 @@ struct ConfigCommand: AsyncParsableCommand {
         }
         guard let columns else { return Table.lines(rows) }
         func width(_ column: Int) -> Int { rows.map { TerminalText.width(of: $0[column]) }.max() ?? 0 }
-        let availableColumns = max(columns - width(0) - width(2) - 4, minimumValueColumns)
+        let availableColumns = columns - width(0) - width(2) - 4
+        guard availableColumns >= minimumValueColumns else { return rows.flatMap { stacked($0, columns: columns) } }
         // The table without long values has the width of the terminal at most.
         let heads = Table.lines(rows.map { TerminalText.width(of: $0[1]) > availableColumns ? [$0[0], ""] : $0 })
         return zip(rows, heads).flatMap { row, head in
             guard TerminalText.width(of: row[1]) > availableColumns else { return [head] }
             return [head + row[1], "    \(row[2])"]
         }
+    }
+
+    private static func stacked(_ row: [String], columns: Int) -> [String] {
+        let line = "  \(row[1])  \(row[2])"
+        return [row[0]] + (TerminalText.width(of: line) <= columns ? [line] : ["  \(row[1])", "    \(row[2])"])
     }
 
     private static let minimumValueColumns = 8

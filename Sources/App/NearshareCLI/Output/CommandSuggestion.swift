@@ -15,18 +15,23 @@ enum CommandSuggestion {
                 path.append(next)
                 continue
             }
-            let names = subcommands.map { name(of: $0) }
-            let nearest = names.map { (name: $0, distance: distance($0, word)) }
-                .min { ($0.distance, $0.name) < ($1.distance, $1.name) }
             let unknown = "unknown command \(TerminalText.escaped(word, columns: 40))"
-            if let nearest, nearest.distance <= max(1, min(2, word.count / 2)) {
-                return "\(unknown); did you mean `\(nearest.name)`?"
+            if let nearest = nearest(to: word, among: subcommands.map { name(of: $0) }) {
+                return "\(unknown); did you mean `\(nearest)`?"
             }
             // Otherwise an operand of the default command.
             guard command.configuration.defaultSubcommand == nil else { return nil }
             return "\(unknown); `\(path.map { name(of: $0) }.joined(separator: " ")) --help` lists the commands"
         }
         return nil
+    }
+
+    /// - Returns: nil when none of the names is near enough to be meant.
+    static func nearest(to word: String, among names: [String]) -> String? {
+        let nearest = names.map { (name: $0, distance: distance($0, word)) }
+            .min { ($0.distance, $0.name) < ($1.distance, $1.name) }
+        guard let nearest, nearest.distance <= max(1, min(2, word.count / 2)) else { return nil }
+        return nearest.name
     }
 
     private static func name(of command: any ParsableCommand.Type) -> String { command.configuration.commandName ?? "" }

@@ -9,7 +9,8 @@ enum VoiceNoteRenderer {
     ///   - columns: width of the terminal.
     static func lines(_ note: VoiceNote, from sender: DisplayName?, columns: Int, style: ANSIStyle) -> [String] {
         let title = "\(title(of: note, from: sender)); play it with `nearshare voice play \(note.id)`"
-        return ([title] + VoiceScreen.summary(note, columns: columns - 2, style: style)).map { "  \($0)" }
+        let summary = VoiceScreen.summary(note, columns: columns - 2, style: style)
+        return (TextLayout.wrapWords(title, columns: columns - 2) + summary).map { "  \($0)" }
     }
 
     /// The note as one notice of a chat, whose waveform takes one row on screens from 32 columns on.

@@ -14,7 +14,8 @@ package struct NetworkNotice: Sendable {
     }
 
     private static let absence = "no network: no interface of this machine is up with an address"
-    private static let advice = "join a Wi-Fi network or plug in a cable; until then, peers are reached over Bluetooth only"
+    private static let advice =
+        "join a Wi-Fi network or plug in a cable; until then, peers can be reached over Bluetooth at most"
 
     /// The sentence about a search that has found no peer.
     /// - Parameter name: as the user typed it.

@@ -30,7 +30,7 @@ extension TransferOutcome {
         case .declined(.expired), .expired:
             "\(name) did not answer in time; make sure that its user sees the screen, and send again"
         case .declined(.notAllowed): "\(name) accepts files from friends only; ask to be added as a friend there"
-        case .declined(.acceptsNothing): "\(name) accepts nothing at the moment"
+        case .declined(.acceptsNothing): "\(name) accepts nothing from this machine"
         case .declined(.tooLarge):
             "\(name) does not accept so much; see --max-size and --max-per-peer there, and send at most a million files and folders"
         case .declined(.noSpace): "\(name) does not have enough disk space"

@@ -147,7 +147,7 @@ package struct SendResult: Sendable {
         case .expired: "not answered in time"
         // The only rule of LocalSend devices.
         case .notAllowed: isDevice ? "it requires its PIN" : "friends only"
-        case .acceptsNothing: "accepts nothing at the moment"
+        case .acceptsNothing: "accepts nothing from this machine"
         case .busy: "busy, or asked too often"
         case .tooLarge, .noSpace, .identityChanged: reason.words
         }

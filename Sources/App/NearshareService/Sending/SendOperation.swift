@@ -413,14 +413,17 @@ package final class SendOperation: Sendable {
         }
         // Another try would end in the same way.
         if let end, !end.isTransient {
+            var failure = CommandFailure(end)
             switch end {
-            case .refused(let text): result = TransferResult(outcome: .declined(.declined), detail: text)
+            case .refused:
+                failure.message = end.description(naming: name)
+                result = TransferResult(outcome: .declined(.acceptsNothing))
             // This node is stopping: the receiver keeps what it has.
             case .unavailable: break
             default: result = TransferResult(outcome: .failed(.refused, at: .local))
             }
             report(result, of: transfer, to: peer.id, name: name, content: source.label, canResume: canResume)
-            throw CommandFailure(end)
+            throw failure
         }
         report(result, of: transfer, to: peer.id, name: name, content: source.label, canResume: canResume)
         if result.isStored, let name = try? await connection.peerName {
@@ -428,9 +431,11 @@ package final class SendOperation: Sendable {
                 with: peer, named: name, version: connection.version, at: SystemClock.wall())
         }
         guard result.outcome == .completed else {
+            // A link that broke has no reason but that.
+            let reason = connection.isClosedByPeer ? end?.description(naming: name) : nil
             throw CommandFailure(
                 ExitStatus(result),
-                result.detail ?? end?.description ?? result.outcome.sentence(name, canResume: canResume))
+                result.detail ?? reason ?? result.outcome.sentence(name, canResume: canResume))
         }
     }
 

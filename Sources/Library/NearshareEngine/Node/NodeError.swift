@@ -57,6 +57,13 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
     }
 
     /// The first of the peers; those that share a name with their ids.
+    /// The description with the peer's name, where it begins with "the peer".
+    /// - Parameter name: escaped.
+    package func description(naming name: String) -> String {
+        let peer = "the peer"
+        return description.hasPrefix(peer) ? name + description.dropFirst(peer.count) : description
+    }
+
     private static func list(_ peers: [NearbyPeer]) -> String {
         let counts = Dictionary(peers.map { ($0.name.claimed.lowercased(), 1) }, uniquingKeysWith: +)
         return peers.prefix(8).map { peer in
@@ -96,14 +103,14 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .lost: self = .connectionLost("the connection was lost; try again")
         case .closed(by: _, .verificationFailed): self = .identityMismatch("the short codes could not be agreed on")
         // A receiver that cannot read its trust store says the same.
-        case .closed(by: .remote, .blocked): self = .refused("the other side accepts nothing from this machine")
+        case .closed(by: .remote, .blocked): self = .refused("the peer accepts nothing from this machine")
         case .closed(by: .remote, .violation):
-            self = .incompatible("the other side reports a protocol violation by this machine; update the older of the two")
+            self = .incompatible("the peer reports a protocol violation by this machine; update the older of the two")
         case .closed(by: .remote, .unattended):
             self = .refused("the peer's user cannot be asked; its program needs a user who sees it, such as in a terminal")
-        case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the other side has too many connections; try later")
+        case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the peer has too many connections; try later")
         case .closed(by: .remote, .goingAway), .closed(by: .remote, .done):
-            self = .connectionLost("the other side is shutting down; try again")
+            self = .connectionLost("the peer is shutting down; try again")
         case .closed(by: .local, .goingAway): self = .unavailable("the node is stopping; start another one")
         case .closed(by: .local, .done): self = .connectionLost("this node has closed the connection, which had nothing to do")
         case .closed(by: .local, .blocked): self = .blocked("the peer")
@@ -112,7 +119,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .closed(by: .local, .tooManyLinks): self = .unavailable("this node has too many connections; try later")
         case .violation(let what):
             self = .incompatible(
-                "the other side violated the protocol: \(what); update the older of the two, or suspect an attack")
+                "the peer violated the protocol: \(what); update the older of the two, or suspect an attack")
         }
     }
 }

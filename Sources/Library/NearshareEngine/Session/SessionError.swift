@@ -66,10 +66,10 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
         case .declined: self = .declined
         case .expired: self = .timedOut("the invitation was not answered in time")
         case .full: self = .full
-        case .unknown: self = .unavailable("the other side does not know this session")
+        case .unknown: self = .unavailable("the peer does not know this session")
         case .untrusted:
             self = .untrusted(
-                "the other side does not trust this machine's key, or its user has not answered the question about it in time; "
+                "the peer does not trust this machine's key, or its user has not answered the question about it in time; "
                     + "compare the short codes")
         case .removed: self = .removed
         }

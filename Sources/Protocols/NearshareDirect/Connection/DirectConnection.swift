@@ -319,8 +319,14 @@ package struct DirectConnection: Sendable {
     /// Closes the connection with all its transfers. Offers that await an answer are declined: as busy where the link gives way
     /// to another one, because no user has declined them.
     package mutating func close(_ reason: CloseReason) -> [DirectReaction] {
-        incoming.declineAll(reason: reason == .tooManyLinks ? .busy : .declined)
-            + end(.closed(by: .local, reason), sending: reason)
+        let declineReason: DeclineReason =
+            switch reason {
+            case .tooManyLinks: .busy
+            // An offer that is read before the link is closed has the same answer as one that is not.
+            case .blocked: .acceptsNothing
+            default: .declined
+            }
+        return incoming.declineAll(reason: declineReason) + end(.closed(by: .local, reason), sending: reason)
     }
 
     /// Ends the connection after its link has broken or ended.

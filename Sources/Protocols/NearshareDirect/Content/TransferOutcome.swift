@@ -47,7 +47,7 @@ extension DeclineReason {
         case .noSpace: "the receiver's disk is full"
         case .busy: "the receiver was asked too often, or is busy; try again in a minute"
         case .identityChanged: "the receiver knows the sender's name with another key"
-        case .acceptsNothing: "the receiver accepts nothing at the moment"
+        case .acceptsNothing: "the receiver accepts nothing from this machine"
         }
     }
 }
