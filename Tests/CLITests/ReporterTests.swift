@@ -287,7 +287,7 @@ private final class MovableTime: Sendable {
         merged.compared?.unsentByteCount = 2_000
         #expect(
             lines(.sent(merged)) == [
-                "a.jpg → anna: done, 500 B of 3.0 KB sent, 500 B sent earlier, 2.0 KB already there",
+                "a.jpg → anna: done, 500 B of 3.0 KB sent, 500 B sent earlier, 2.0 KB not needed",
                 "3 files, 1 new, 1 was already there, 1 was left as it is (newer or as new there)",
             ])
         var present = sent(.completed)

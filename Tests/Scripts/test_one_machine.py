@@ -52,6 +52,8 @@ class OneMachineStory(Story):
                 process.kill()
                 process.communicate()
         self.assertEqual(content, (self.place / "output").read_bytes())
+        history = self.anna.run("history").stdout.decode()
+        self.assertRegex(history, r"200 KB +received \(to standard output\) +content\n")
 
     def test_several_receivers_get_one_stream(self):
         carla = Peer(self.place / "carla")
@@ -243,6 +245,17 @@ class OneMachineStory(Story):
         text = self.anna.run("history").stdout.decode()
         self.assertRegex(text, r"from  ben +10 B  received  .*/Inbox/one\n")
         self.assertRegex(text, r"to    .* 10 B  declined \(accepts nothing from this machine\)  three\n")
+
+    def test_the_history_has_what_was_sent_again(self):
+        anna = self.anna.receive()
+        one = self.file("one", 10)
+        for _ in range(2):
+            self.assertCode(0, self.ben.run("send", one, "--to", anna.address))
+        anna.signal(INTERRUPT)
+        anna.end()
+        text = self.anna.run("history").stdout.decode()
+        self.assertEqual(1, text.count("Inbox/one"), text)
+        self.assertRegex(text, r"received \(nothing new\) +one\n")
 
     def test_the_inbox_opens_and_removes_items(self):
         self.assertCode(0, self.ben.run("identity", "rename", "ben"))

@@ -346,6 +346,13 @@ import Testing
                 "d trip/sub (2)", "f trip (2)", "f trip/b (2)", "f trip/sub (2)/c", "f trip/sub (2)/empty",
                 "l trip/link (2)",
             ])
+        // Both ends are told under which names, and nothing of it is sent again.
+        let again = try rig.compareAndSend()
+        #expect(
+            again.item.changedNames.listed.map { String(decoding: $0.stored.bytes, as: UTF8.self) }.sorted() == [
+                "b (2)", "link (2)", "sub (2)",
+            ])
+        #expect(again.counts?.sentCount == 0 && again.counts?.presentCount == 4)
         // A changed one is kept beside both.
         try rig.scratch.write("source/trip/b", bytes(2000, seed: 3))
         try rig.scratch.write("single/trip", bytes(50, seed: 51))

@@ -316,6 +316,9 @@ struct StateTests {
         #expect(settled.map(\.outcome) == ["declined", "interrupted", "running", "cancelled"])
         let sent = TransferLog.settled(entries, of: .sent) { $0 != 1 }
         #expect(sent.map(\.outcome) == ["declined", "interrupted", "running", "completed", "cancelled"])
+        var withoutItem = entry("completed", process: 4)
+        withoutItem.reason = "nothing new"
+        #expect(TransferLog.settled([withoutItem], of: .notReceived) { _ in true } == [withoutItem])
         let log = TransferLog(of: .notReceived, in: try state())
         for entry in entries { try log.append(entry) }
         #expect(try log.entries() == entries)

@@ -207,7 +207,9 @@ struct TextReporter: Reporter {
         let parts =
             ["\(sent.asByteCount) of \(result.byteCount.asByteCount) sent"]
             + (earlier > 0 ? ["\(earlier.asByteCount) sent earlier"] : [])
-            + (present > 0 ? ["\(present.asByteCount) already there"] : [])
+            // A newer file there is another one.
+            + (present > 0
+                ? ["\(present.asByteCount) \((result.compared?.newerCount ?? 0) > 0 ? "not needed" : "already there")"] : [])
         return parts.joined(separator: ", ")
     }
 

@@ -15,8 +15,8 @@ package struct TransferHistory {
         /// Bytes that the receiver has.
         package let size: UInt64
         package let outcome: RecordedOutcome
-        /// The reason why a rule of the receiver has declined it, or that the receiver does not confirm what it receives; safe for a
-        /// terminal. nil for other ends.
+        /// The reason why a rule of the receiver has declined it, why it has left no item, or that the receiver does not confirm what
+        /// it receives; safe for a terminal. nil for other ends.
         package var reason: String?
         /// Bytes of `size` that the receiver had before.
         package var presentSize: UInt64 = 0

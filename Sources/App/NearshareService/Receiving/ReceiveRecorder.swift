@@ -36,7 +36,13 @@ struct ReceiveRecorder: Sendable {
         reportDeliveries(of: result, from: invitation, transfer.id)
         record(
             invitation, result.missing != nil ? .partial : RecordedOutcome(result.outcome), byteCount: transfer.snapshot.done,
-            attempt)
+            reason: result.outcome == .completed ? reasonWithoutItem(result.delivered) : nil, attempt)
+    }
+
+    /// The reason why the history has no item of a completed transfer; nil where it has.
+    private func reasonWithoutItem(_ delivered: [DeliveredItem]) -> String? {
+        if spool == nil { return "to standard output" }
+        return delivered.allSatisfy(\.isPresent) ? "nothing new" : nil
     }
 
     /// Reports the end of an offer that has led to no transfer.
@@ -94,11 +100,12 @@ struct ReceiveRecorder: Sendable {
 
     /// - Parameter attempt: nil for an offer that was not accepted.
     private func record(
-        _ invitation: Invitation, _ outcome: RecordedOutcome, byteCount: UInt64 = 0, _ attempt: TransferLog.Attempt?
+        _ invitation: Invitation, _ outcome: RecordedOutcome, byteCount: UInt64 = 0, reason: String? = nil,
+        _ attempt: TransferLog.Attempt?
     ) {
         var entry = TransferLog.Entry(
             when: SystemClock.wall(), peer: invitation.peer.id, peerName: invitation.peer.name.claimed,
-            content: OfferText.summary(invitation.offer), size: byteCount, outcome: outcome.rawValue,
+            content: OfferText.summary(invitation.offer), size: byteCount, outcome: outcome.rawValue, reason: reason,
             attempt: attempt)
         entry.offeredSize = invitation.offer.totalSize
         do {

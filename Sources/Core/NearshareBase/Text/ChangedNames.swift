@@ -36,6 +36,11 @@ package struct ChangedNames: Sendable, Hashable {
         if listed.count < Self.maximumListedCount { listed.append(Change(claimed, storedAs: stored)) }
     }
 
+    /// These changes and others.
+    package func adding(_ other: ChangedNames) -> ChangedNames {
+        ChangedNames(count: count.addingClamped(other.count), listed: listed + other.listed)
+    }
+
     /// The same changes, of at most as many names as were offered.
     package func limited(to entryCount: UInt64) -> ChangedNames {
         ChangedNames(

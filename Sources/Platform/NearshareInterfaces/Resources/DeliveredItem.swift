@@ -22,6 +22,8 @@ public struct DeliveredItem: Sendable, Hashable {
     package var replacedCount: UInt64 = 0
     /// Files of the inbox that stay because they are not older than the received ones.
     package var newerCount: UInt64 = 0
+    /// Names that got a number where files are merged, because something that cannot be merged has the name.
+    package var changedNames = ChangedNames()
     /// The media type that libmagic detects in the content; nil for folders.
     public var detectedType: String?
     /// A warning that name, claimed type and content disagree; nil when they agree.

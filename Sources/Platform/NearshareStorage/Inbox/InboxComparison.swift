@@ -12,6 +12,8 @@ struct InboxComparison {
     private struct Candidate {
         let entry: EntryHeader
         let encodedHeader: [UInt8]
+        /// In the inbox.
+        let path: [String]
         let version: FileVersion
         let isNewer: Bool
         /// nil until the file was found identical.
@@ -80,8 +82,7 @@ struct InboxComparison {
     ) throws(StorageError) -> FilePresence {
         guard !texts.contains(entry.item), candidates.count < Self.maximumCandidateCount,
             pathByteCount + encodedHeader.count <= Self.maximumPathByteCount,
-            let path = inboxPath(of: entry), let (directory, name) = tree.locate(path),
-            let status = try? directory.status(of: name), status.isFile,
+            let (path, status) = locate(entry),
             examined.insert(FileIdentity(status)).inserted
         else { return .absent }
         let isNewer =
@@ -93,8 +94,34 @@ struct InboxComparison {
         guard hasSize || isNewer else { return .absent }
         pathByteCount += encodedHeader.count
         candidates[number] = Candidate(
-            entry: entry, encodedHeader: encodedHeader, version: FileVersion(status), isNewer: isNewer)
+            entry: entry, encodedHeader: encodedHeader, path: path, version: FileVersion(status), isNewer: isNewer)
         return hasSize ? .candidate : .newer
+    }
+
+    /// The file with which an entry is compared: that of its name or, where something else has the name, of its size and under its
+    /// name with a number. What could not be merged was kept there.
+    private mutating func locate(_ entry: EntryHeader) -> (path: [String], status: stat)? {
+        guard let path = inboxPath(of: entry) else { return nil }
+        if let (directory, name) = tree.locate(path) {
+            guard let status = try? directory.status(of: name) else { return nil }
+            if status.isFile { return (path, status) }
+        }
+        guard policy.mergesFolders, let size = entry.size else { return nil }
+        var found: [String] = []
+        for (depth, name) in path.enumerated() {
+            guard let (directory, _) = tree.locate(found + [name]) else { return nil }
+            let isLast = depth == path.count - 1
+            let names = [name] + ItemMerge.numberedNames(of: name, rules)
+            let present = names.lazy.map { (name: $0, status: try? directory.status(of: $0)) }.prefix { $0.status != nil }
+            let match = present.first { _, status in
+                guard let status else { return false }
+                return isLast ? status.isFile && UInt64(clamping: status.st_size) == size : status.isFolder
+            }
+            guard let match, let status = match.status else { return nil }
+            found.append(match.name)
+            if isLast { return (found, status) }
+        }
+        return nil
     }
 
     mutating func decide(number: UInt64, digest: [UInt8]) throws(StorageError) -> FilePresence {
@@ -129,7 +156,7 @@ struct InboxComparison {
     /// Opens the file as it was when it was compared.
     private mutating func open(_ candidate: Candidate) -> FileDescriptor? {
         // The kind of the file is known before it is opened: opening a device can have effects.
-        guard let path = inboxPath(of: candidate.entry), let (directory, name) = tree.locate(path),
+        guard let (directory, name) = tree.locate(candidate.path),
             let before = try? directory.status(of: name), before.isFile, FileVersion(before) == candidate.version,
             let file = try? directory.openForReading(name), let status = try? file.status(), status.isFile,
             FileVersion(status) == candidate.version
@@ -175,7 +202,7 @@ struct InboxComparison {
         _ entry: EntryHeader, number: UInt64, as name: String, in directory: FileDescriptor
     ) throws(StorageError) -> Bool? {
         guard let candidate = candidates[number], candidate.isUsable, candidate.entry == entry,
-            let file = open(candidate), let path = inboxPath(of: entry), let (source, sourceName) = tree.locate(path)
+            let file = open(candidate), let (source, sourceName) = tree.locate(candidate.path)
         else { throw Self.changed(entry) }
         if stays(entry) {
             if linkat(source.rawValue, sourceName, directory.rawValue, name, 0) == 0 {

@@ -47,7 +47,9 @@ final class IncomingTransferSink: ResourceSink {
         tree.synchronizesFolders = syncsEachEntry
     }
 
-    var changedNames: ChangedNames { journal.changedNames }
+    var changedNames: ChangedNames { journal.changedNames.adding(placedNames) }
+    /// The names that got a number when the items were placed.
+    private var placedNames = ChangedNames()
 
     /// The file that is being received; nil for none.
     private var file: OpenEntry.File? {
@@ -236,7 +238,9 @@ final class IncomingTransferSink: ResourceSink {
         if !syncsEachEntry || present.hasCopies { try staged.items.synchronizeFileSystem() }
         try staged.markFinished(
             FinishedTransfer(offer, existing: inbox.limits.existing, mayContainHardLinks: present.mayContainHardLinks))
-        return inbox.deliver(staged)
+        let delivered = inbox.deliver(staged)
+        placedNames = delivered.reduce(ChangedNames()) { $0.adding($1.changedNames) }
+        return delivered
     }
 
     func suspend() {

@@ -13,6 +13,8 @@ struct ItemPlacement {
     var replacedCount: UInt64 = 0
     /// Files that stay because they are not older than the received ones.
     var newerCount: UInt64 = 0
+    /// Names that got a number where a file replaces none, because something else has the name.
+    var changedNames = ChangedNames()
 }
 
 extension InboxDirectory {
@@ -40,7 +42,12 @@ extension InboxDirectory {
             }
         }
         if mayContainHardLinks, (try? ItemMerge.unshare(name, in: itemDirectory)) == nil { return nil }
-        return moveIn(name, from: itemDirectory).map { ItemPlacement(name: $0) }
+        guard let stored = moveIn(name, from: itemDirectory) else { return nil }
+        var placement = ItemPlacement(name: stored)
+        if policy.mergesFolders, let claimed = ClaimedFileName(name) {
+            placement.changedNames.record(claimed, storedAs: stored)
+        }
+        return placement
     }
 
     private mutating func merge(_ name: String, from itemDirectory: FileDescriptor, _ policy: ExistingFilePolicy)
@@ -109,17 +116,23 @@ struct ItemMerge {
     }
 
     /// Moves a file, link or folder to its name, or to a numbered one where that is in use. The same again is kept no second time.
-    private func move(_ name: String, from source: FileDescriptor, into target: FileDescriptor) throws {
+    private mutating func move(_ name: String, from source: FileDescriptor, into target: FileDescriptor) throws {
         try Self.unshare(name, in: source)
         if try source.rename(name, to: name, in: target) { return }
-        guard let claimed = ClaimedFileName(name) else { throw SystemCallError(code: EINVAL) }
-        let safe = SafeFileName(claimed, mayBeHidden: true, rules: target.nameRules)
-        for number in 2...Self.maximumNumber {
-            let numbered = safe.numbered(number).text
-            if try source.rename(name, to: numbered, in: target) { return }
-            if try Self.isPresent(name, in: source, as: numbered, in: target) { return source.removeTree(name) }
+        for numbered in Self.numberedNames(of: name, target.nameRules) {
+            let isMoved = try source.rename(name, to: numbered, in: target)
+            guard try isMoved || Self.isPresent(name, in: source, as: numbered, in: target) else { continue }
+            if !isMoved { source.removeTree(name) }
+            if let claimed = ClaimedFileName(name) { result.changedNames.record(claimed, storedAs: numbered) }
+            return
         }
         throw SystemCallError(code: EEXIST)
+    }
+
+    /// The names under which something is kept whose name is in use.
+    static func numberedNames(of name: String, _ rules: FileNameRules) -> some Sequence<String> {
+        let safe = ClaimedFileName(name).map { SafeFileName($0, mayBeHidden: true, rules: rules) }
+        return (2...maximumNumber).lazy.compactMap { number in safe?.numbered(number).text }
     }
 
     // MARK: Comparing
