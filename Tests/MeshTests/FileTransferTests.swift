@@ -229,7 +229,7 @@ import Testing
 
     @Test("a reason of a later version counts as declined") func reasonsOfLaterVersions() throws {
         let id = try key().file
-        for reason in [.declined, .busy, .tooLarge, .expired, .notAllowed] as [MeshFileControl.DeclineReason] {
+        for reason in [.declined, .busy, .tooLarge, .expired, .notAllowed, .acceptsNothing] as [MeshFileControl.DeclineReason] {
             #expect(try MeshFileControl(decoding: MeshFileControl.decline(id, reason).encoded[...]) == .decline(id, reason))
         }
         var later = MeshFileControl.decline(id, .notAllowed).encoded

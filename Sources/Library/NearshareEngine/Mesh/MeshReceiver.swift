@@ -61,7 +61,7 @@ final class MeshReceiver: Sendable {
     func invite(_ offer: MeshFileOffer, from authenticated: AuthenticatedPeer) {
         let key = MeshFileKey(offer.id, with: authenticated.id)
         guard let peer = inviter(authenticated) else {
-            return router.update { router, now in router.decline(key, because: .declined, now: now) }
+            return router.update { router, now in router.decline(key, because: .acceptsNothing, now: now) }
         }
         guard let prompt = promptLimiter.admit(peer, on: .mesh(linkSource(of: peer.id))) else {
             return router.update { router, now in router.decline(key, because: .busy, now: now) }
@@ -394,7 +394,8 @@ final class MeshReceiver: Sendable {
 extension MeshFileControl.DeclineReason {
     init(_ reason: DeclineReason) {
         switch reason {
-        case .declined, .identityChanged, .acceptsNothing: self = .declined
+        case .declined, .identityChanged: self = .declined
+        case .acceptsNothing: self = .acceptsNothing
         case .notAllowed: self = .notAllowed
         case .expired: self = .expired
         case .busy: self = .busy

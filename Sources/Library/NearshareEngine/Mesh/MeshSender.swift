@@ -234,6 +234,7 @@ final class MeshSender: Sendable {
         case .declined(.tooLarge): TransferResult(outcome: .declined(.tooLarge))
         case .declined(.expired): TransferResult(outcome: .expired)
         case .declined(.notAllowed): TransferResult(outcome: .declined(.notAllowed))
+        case .declined(.acceptsNothing): TransferResult(outcome: .declined(.acceptsNothing))
         case .cancelledLocally: TransferResult(outcome: .cancelled(by: .local))
         case .cancelledByPeer: TransferResult(outcome: .cancelled(by: .remote))
         case .noResponse:

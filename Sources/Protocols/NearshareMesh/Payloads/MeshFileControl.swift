@@ -39,6 +39,8 @@ package enum MeshFileControl: Sendable, Hashable {
         case expired = 4
         /// The receiver accepts files from friends only.
         case notAllowed = 5
+        /// The receiver accepts nothing from this sender. Unknown to earlier versions, for which it is ``declined``.
+        case acceptsNothing = 6
     }
 
     /// Limit on indices in one message; the receiver asks for more in the next.
