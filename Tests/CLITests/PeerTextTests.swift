@@ -27,8 +27,8 @@ struct PeerTextTests {
     func emptyMeansNobody(_ text: String) throws {
         let id = try #require(PeerID(hex: "0123456789abcdef"))
         let peer = NearbyPeer(id: id, name: try DisplayName("anna"), addresses: [])
-        #expect(PeerTable.find(text, among: [id: peer]) == .none)
-        #expect(PeerTable.find("an", among: [id: peer]) == .one(peer, isExact: false))
+        #expect(NearbyPeerTable.find(text, among: [id: peer]) == .none)
+        #expect(NearbyPeerTable.find("an", among: [id: peer]) == .one(peer, isExact: false))
     }
 
     @Test(

@@ -1,5 +1,6 @@
 import NearshareBase
 import NearshareInterfaces
+import Synchronization
 import Testing
 
 @testable import NearshareEngine
@@ -27,8 +28,28 @@ struct MeshLinkPacerTests {
         }
         #expect(servedCount <= 5 * MeshLinkPacer.openingsPerAddress)
         let step = pacer.admit(host, isOpen: { true }, now: now)
-        #expect(step == .wait)
-        let isServed = pacer.admitWaited(host, isOpen: true, now: now + MeshLinkPacer.wait)
+        guard case .wait(let number) = step else {
+            Issue.record("\(step)")
+            return
+        }
+        let isServed = pacer.admit(waited: number, now: now + MeshLinkPacer.waitTime)
+        #expect(isServed)
+    }
+
+    @Test("R3: links that are closed while they wait keep no newcomer from waiting")
+    func closedMeanwhile() {
+        var pacer = MeshLinkPacer()
+        let host = address("192.0.2.1")
+        let isOpen = Mutex(true)
+        for _ in 0..<1_000 { _ = pacer.admit(host, isOpen: { isOpen.withLock { $0 } }, now: start) }
+        let full = pacer.admit(host, isOpen: { true }, now: start)
+        #expect(full == .close)
+        isOpen.withLock { $0 = false }
+        guard case .wait(let number) = pacer.admit(host, isOpen: { true }, now: start) else {
+            Issue.record("no room")
+            return
+        }
+        let isServed = pacer.admit(waited: number, now: start + MeshLinkPacer.waitTime)
         #expect(isServed)
     }
 
@@ -37,17 +58,17 @@ struct MeshLinkPacerTests {
         var pacer = MeshLinkPacer()
         let host = address("192.0.2.1")
         var (servedCount, now) = (0, start)
-        var waiting: [MonotonicInstant] = []
+        var waiting: [(number: UInt64, end: MonotonicInstant)] = []
         var mostWaiting = 0
         for _ in 0..<10_000 {
             now = now + .milliseconds(1)
-            while let first = waiting.first, first <= now {
+            while let first = waiting.first, first.end <= now {
                 waiting.removeFirst()
-                if pacer.admitWaited(host, isOpen: true, now: now) { servedCount += 1 }
+                if pacer.admit(waited: first.number, now: now) { servedCount += 1 }
             }
             switch pacer.admit(host, isOpen: { true }, now: now) {
             case .serve: servedCount += 1
-            case .wait: waiting.append(now + MeshLinkPacer.wait)
+            case .wait(let number): waiting.append((number, now + MeshLinkPacer.waitTime))
             case .close: break
             }
             mostWaiting = max(mostWaiting, waiting.count)
@@ -63,29 +84,30 @@ struct MeshLinkPacerTests {
         let other = pacer.admit(address("192.0.2.2"), isOpen: { true }, now: start)
         #expect(other == .serve)
         for number in 0..<1_000 { _ = pacer.admit(address("198.51.100.\(number % 250)"), isOpen: { false }, now: start) }
-        let third = pacer.admit(address("192.0.2.3"), isOpen: { true }, now: start)
-        let isServed = pacer.admitWaited(address("192.0.2.3"), isOpen: true, now: start + MeshLinkPacer.wait)
-        #expect(third == .wait && isServed)
+        guard case .wait(let number) = pacer.admit(address("192.0.2.3"), isOpen: { true }, now: start) else {
+            Issue.record("no wait")
+            return
+        }
+        let isServed = pacer.admit(waited: number, now: start + MeshLinkPacer.waitTime)
+        #expect(isServed)
     }
 
     @Test("R3: the links that wait are bounded in all, and those that were closed meanwhile are not served")
     func bounded() {
         var pacer = MeshLinkPacer()
-        var waitingCount = 0
-        for number in 0..<10_000 {
-            if pacer.admit(address("2001:db8::\(String(number, radix: 16))"), isOpen: { true }, now: start) == .wait {
-                waitingCount += 1
-            }
+        let isOpen = Mutex(true)
+        var waiting: [UInt64] = []
+        func open(_ host: String) {
+            let step = pacer.admit(address(host), isOpen: { isOpen.withLock { $0 } }, now: start)
+            if case .wait(let number) = step { waiting.append(number) }
         }
+        for number in 0..<1_000 { open("2001:db8::\(String(number, radix: 16))") }
         // One host can use all addresses of the network.
-        #expect(waitingCount == MeshLinkPacer.waitingPerAddress)
-        for number in 0..<10_000 {
-            if pacer.admit(address("10.0.\(number / 250).\(number % 250)"), isOpen: { true }, now: start) == .wait {
-                waitingCount += 1
-            }
-        }
-        #expect(waitingCount == MeshLinkPacer.waiting)
-        let isServed = pacer.admitWaited(address("10.0.0.1"), isOpen: false, now: start + MeshLinkPacer.wait)
-        #expect(!isServed)
+        #expect(waiting.count == MeshLinkPacer.waitingPerAddress)
+        for number in 0..<2_000 { open("10.0.\(number / 250).\(number % 250)") }
+        #expect(waiting.count == MeshLinkPacer.waiting)
+        isOpen.withLock { $0 = false }
+        let servedCount = waiting.count { pacer.admit(waited: $0, now: start + MeshLinkPacer.waitTime) }
+        #expect(servedCount == 0)
     }
 }

@@ -128,7 +128,7 @@ struct MessengerStoryTests {
                     }
                     #expect(error?.description.contains("for a command") == true)
                 }
-                try await beaMessenger.markRead(.peer(ada.id))
+                try await beaMessenger.markRead(.peer(ada.id), notifiesAuthors: true)
                 let lines = try await adaMessenger.history(of: .peer(bea.id))
                 #expect(await first(own) { isStatusChange($0, .read, of: lines[2].id) } != nil)
                 // Any 140 characters fit into one message; no message is lost or duplicated.

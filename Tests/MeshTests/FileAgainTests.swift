@@ -100,7 +100,7 @@ import Testing
         mesh.run(for: .seconds(5)) { !$0.nodes[1].events.offers.isEmpty }
         let offered = try #require(mesh.nodes[1].events.offers.first)
         // For a while Ben's encrypted packets are lost.
-        mesh.filter = { from, frame in from == 1 && frame[1] == MeshPacketType.noiseEncrypted.rawValue ? [] : [frame] }
+        mesh.filter = { from, frame in from == 1 && frame.packetType == .noiseEncrypted ? [] : [frame] }
         mesh.node(1) { $0.decline(offered, because: .tooLarge, now: $1) }
         mesh.run(for: .seconds(3))
         #expect(mesh.nodes[0].events.outcomes.isEmpty)

@@ -136,7 +136,7 @@ import Testing
         mesh.filter = { from, frame in from == 3 ? [] : [frame] }
         nonisolated(unsafe) var announcement: [UInt8]?
         mesh.tap = { _, to, frame, _ in
-            if to == 0, frame[1] == MeshPacketType.announce.rawValue,
+            if to == 0, frame.packetType == .announce,
                 let packet = try? MeshFrame(decoding: frame[...]).packet, packet.sender == anna
             {
                 announcement = frame
@@ -175,7 +175,7 @@ import Testing
         let (anna, mallory) = (mesh.nodes[2].router.id, UntrustedPeer(seed: 12))
         nonisolated(unsafe) var announcement: MeshAnnouncement?
         mesh.tap = { from, _, frame, _ in
-            guard from == 2, frame[1] == MeshPacketType.announce.rawValue else { return }
+            guard from == 2, frame.packetType == .announce else { return }
             announcement = (try? MeshFrame(decoding: frame[...])).flatMap { try? MeshAnnouncement(decoding: $0.packet.payload) }
         }
         // Mallory sees Anna elsewhere.

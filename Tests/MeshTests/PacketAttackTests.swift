@@ -134,7 +134,7 @@ import Testing
         // Records the encrypted packet, and is first with a copy that has no recipient.
         var copies: [[UInt8]] = []
         mesh.filter = { from, frame in
-            guard from == 0, frame[1] == MeshPacketType.noiseEncrypted.rawValue,
+            guard from == 0, frame.packetType == .noiseEncrypted,
                 var packet = try? MeshFrame(decoding: frame[...]).packet, packet.recipient == ben
             else { return [frame] }
             packet.recipient = PeerID(fitting: [1])

@@ -86,7 +86,7 @@ import Testing
         mesh.run(for: .seconds(2))
         nonisolated(unsafe) var held: [UInt8]?
         mesh.filter = { from, frame in
-            guard from == 0, frame[1] == MeshPacketType.noiseEncrypted.rawValue else { return [frame] }
+            guard from == 0, frame.packetType == .noiseEncrypted else { return [frame] }
             var relayed = frame
             // The ttl: links alone change no order.
             relayed[2] -= 1
@@ -98,7 +98,7 @@ import Testing
         }
         mesh.run(for: .milliseconds(200))
         #expect(mesh.nodes[1].events.texts == ["hello", "first", "second"])
-        mesh.filter = { from, frame in from == 0 && frame[1] == MeshPacketType.noiseEncrypted.rawValue ? [] : [frame] }
+        mesh.filter = { from, frame in from == 0 && frame.packetType == .noiseEncrypted ? [] : [frame] }
         try mesh.node(0) { try $0.sendPrivateMessage("lost", id: "lost", to: ben, now: $1) }
         mesh.filter = { from, frame in from == 0 ? [Array(frame[..<2]) + [frame[2] - 1] + frame[3...]] : [frame] }
         try mesh.node(0) { try $0.sendPrivateMessage("next", id: "next", to: ben, now: $1) }
@@ -141,7 +141,7 @@ import Testing
         var mesh = pair(seed: 4)
         mesh.delay = .zero ... .zero
         nonisolated(unsafe) var times: [MonotonicInstant] = []
-        mesh.tap = { _, _, frame, at in if frame[1] == MeshPacketType.fragment.rawValue { times.append(at) } }
+        mesh.tap = { _, _, frame, at in if frame.packetType == .fragment { times.append(at) } }
         try send(1_000_000, in: &mesh, to: 1, within: .seconds(60))
         #expect(mesh.nodes[0].events.outcomes == [.stored])
         let took = (times.last! - times.first!).inSeconds

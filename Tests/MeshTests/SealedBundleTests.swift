@@ -37,21 +37,21 @@ import Testing
         #expect(arrived.allSatisfy { $0.from == mesh.nodes[0].router.id })
         let readable = [UInt8](repeating: 0x2a, count: 16)
         #expect(!frames.contains { frame in frame.indices.contains { frame[$0...].starts(with: readable) } })
-        #expect(!frames.contains { $0[1] == MeshPacketType.bundle.rawValue })
+        #expect(!frames.contains { $0.packetType == .bundle })
     }
 
     @Test("K12: a peer without a session is sent nothing, in particular nothing unencrypted") func noSession() {
         var mesh = pair(seed: 2)
         let ben = mesh.nodes[1].router.id
         // No handshake completes.
-        mesh.filter = { _, frame in frame[1] == MeshPacketType.noiseHandshake.rawValue ? [] : [frame] }
-        nonisolated(unsafe) var types: Set<UInt8> = []
-        mesh.tap = { _, _, frame, _ in types.insert(frame[1]) }
+        mesh.filter = { _, frame in frame.packetType == .noiseHandshake ? [] : [frame] }
+        nonisolated(unsafe) var types: Set<MeshPacketType> = []
+        mesh.tap = { _, _, frame, _ in types.insert(frame.packetType) }
         mesh.node(0) { $0.sendSealedBundlePacket(packet, to: ben, now: $1) }
         mesh.run(for: .seconds(60))
         #expect(carried(mesh.nodes[1].events).isEmpty)
-        #expect(!types.contains(MeshPacketType.bundle.rawValue))
-        #expect(!types.contains(MeshPacketType.noiseEncrypted.rawValue))
+        #expect(!types.contains(.bundle))
+        #expect(!types.contains(.noiseEncrypted))
     }
 
     @Test("M1: a node that does not forward drops private bundle packets, and continues") func notCarrying() throws {

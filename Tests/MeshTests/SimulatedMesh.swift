@@ -114,7 +114,7 @@ struct SimulatedMesh: Simulation {
     mutating func handle(_ delivery: Delivery) {
         let way = ways[delivery.way]
         guard way.isUp else { return }
-        delivered[MeshPacketType(rawValue: delivery.frame[1]), default: 0] += 1
+        delivered[delivery.frame.packetType, default: 0] += 1
         tap?(way.from, way.to, delivery.frame, now)
         nodes[way.to].router.receive(delivery.frame[...], from: way.toLink, now: moment)
         collect(from: way.to)
@@ -174,4 +174,9 @@ extension [MeshEvent] {
     var offers: [MeshFileKey] {
         compactMap { if case .fileOffered(let offer, let peer) = $0 { MeshFileKey(offer.id, with: peer.id) } else { nil } }
     }
+}
+
+extension [UInt8] {
+    /// The type of the packet in a frame: its second byte (bitchat specification, section 2).
+    var packetType: MeshPacketType { MeshPacketType(rawValue: self[1]) }
 }

@@ -49,7 +49,7 @@ import Testing
     }
 
     private func relayed(_ frame: [UInt8], by victim: AttackedRouter, on link: Int = 2) -> [MeshPacket] {
-        victim.written(MeshPacketType(rawValue: frame[1]), on: link).filter { $0.sender == anna.id }
+        victim.written(frame.packetType, on: link).filter { $0.sender == anna.id }
     }
 
     @Test("M18: a first copy with a lower ttl ends no packet's way", arguments: Kind.allCases, [0, 1, 2, 4] as [UInt8])
@@ -160,11 +160,11 @@ import Testing
         var passes: [String: Int] = [:]
         var line: [UInt8]?
         mesh.filter = { from, frame in
-            if from == 0, frame[1] == MeshPacketType.message.rawValue { line = frame }
+            if from == 0, frame.packetType == .message { line = frame }
             return [frame]
         }
         mesh.tap = { from, to, frame, _ in
-            if frame[1] == MeshPacketType.message.rawValue, from != attacker { passes["\(from) \(to)", default: 0] += 1 }
+            if frame.packetType == .message, from != attacker { passes["\(from) \(to)", default: 0] += 1 }
         }
         try mesh.node(0) { try $0.sendPublicMessage("all the way", now: $1) }
         let copy = with(ttl: ttl, try #require(line))

@@ -267,6 +267,14 @@ def fresh(_, __, machine):
             yield []
 
 
+def churn(*_):
+    """F11 with links that are closed at once: on each a new key, its announcement and a long line."""
+    while True:
+        for number in range(12):
+            each = Identity(os.urandom(8))
+            yield [(number, None), (number, each.announcement("neighbour")), (number, each.line(os.urandom(7_000).hex()))]
+
+
 def fragments(*_):
     """F12: the first fragments of packets to everyone that never become whole, of made-up senders, on four links."""
     generator = random.Random(12)
@@ -297,6 +305,7 @@ ATTACKS = {
     "F11": (16, silent),
     "F11-proven": (16, proven),
     "F11-fresh": (16, fresh),
+    "F11-churn": (12, churn),
     "F12": (4, fragments),
 }
 

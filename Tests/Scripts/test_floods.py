@@ -165,6 +165,9 @@ class FloodStory(Story):
     def test_R3_a_new_key_for_each_link_from_the_newcomers_own_address(self):
         self.flood("F11-fresh")
 
+    def test_R3_links_that_are_closed_at_once_with_a_new_key_on_each(self):
+        self.flood("F11-churn")
+
 
 class HastenedFloods(FloodStory):
     """The attacks at 10 MB a second: she is known within 5 s, and the node stays below 100 MiB. What all of them cost a release

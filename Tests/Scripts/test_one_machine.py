@@ -255,7 +255,7 @@ class OneMachineStory(Story):
         anna.end()
         text = self.anna.run("history").stdout.decode()
         self.assertEqual(1, text.count("Inbox/one"), text)
-        self.assertRegex(text, r"received \(nothing new\) +one\n")
+        self.assertRegex(text, r"from +\S+ +- +nothing new +one\n")
 
     def test_the_inbox_opens_and_removes_items(self):
         self.assertCode(0, self.ben.run("identity", "rename", "ben"))

@@ -179,7 +179,7 @@ struct PrimaryRoleTests {
                     break
                 }
                 #expect(try await second.history(of: .publicRoom, limit: 1).map(\.id) == [id])
-                try await second.markRead(.publicRoom)
+                try await second.markRead(.publicRoom, notifiesAuthors: true)
             }
         }
         #expect(try machine.state.nodeProcessID() == nil)

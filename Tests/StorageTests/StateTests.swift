@@ -316,9 +316,10 @@ struct StateTests {
         #expect(settled.map(\.outcome) == ["declined", "interrupted", "running", "cancelled"])
         let sent = TransferLog.settled(entries, of: .sent) { $0 != 1 }
         #expect(sent.map(\.outcome) == ["declined", "interrupted", "running", "completed", "cancelled"])
-        var withoutItem = entry("completed", process: 4)
-        withoutItem.reason = "nothing new"
-        #expect(TransferLog.settled([withoutItem], of: .notReceived) { _ in true } == [withoutItem])
+        var (piped, present) = (entry("completed", process: 4), entry("completed", process: 5))
+        piped.reason = "to standard output"
+        present.presentSize = 0
+        #expect(TransferLog.settled([piped, present], of: .notReceived) { _ in true } == [piped, present])
         let log = TransferLog(of: .notReceived, in: try state())
         for entry in entries { try log.append(entry) }
         #expect(try log.entries() == entries)

@@ -15,7 +15,7 @@ final class BrowsedPeers: Sendable {
         self.isJSON = isJSON
     }
 
-    var peers: [NearbyPeer] { PeerTable.sorted(found.withLock { $0 }) }
+    var peers: [NearbyPeer] { NearbyPeerTable.sorted(found.withLock { $0 }) }
 
     /// The peers without blocked ones, for a proposal to the user.
     var proposedPeers: [NearbyPeer] { peers.filter { !trust.isBlocked($0) } }

@@ -108,7 +108,7 @@ struct DialogPicker: Sendable {
     }
 
     private func sorted(_ peers: [PeerID: NearbyPeer]) -> [NearbyPeer] {
-        let all = PeerTable.sorted(peers)
+        let all = NearbyPeerTable.sorted(peers)
         return all.filter(isFriend) + all.filter { !isFriend($0) }
     }
 

@@ -30,7 +30,7 @@ struct PeerChangeQueue {
     var isEmpty: Bool { waiting.isEmpty }
 
     /// - Parameter isKnown: whether the user knows the peer that the change claims to be of.
-    mutating func append(_ change: PeerTable.Change, isKnown: Bool) {
+    mutating func append(_ change: NearbyPeerTable.Change, isKnown: Bool) {
         let id = change.peer.id
         current[id] = change.isPresent ? change.peer : nil
         guard waiting.insert(id).inserted else { return }

@@ -21,13 +21,13 @@ struct PeerPicker: Sendable {
         case cancelled
     }
 
-    mutating func update(_ change: PeerTable.Change) {
+    mutating func update(_ change: NearbyPeerTable.Change) {
         switch change {
         case .found(let peer), .updated(let peer): peers[peer.id] = trust.isBlocked(peer) ? nil : peer
         case .lost(let peer): peers[peer.id] = nil
         }
         list.setItems(
-            PeerTable.sorted(peers).map { peer in
+            NearbyPeerTable.sorted(peers).map { peer in
                 PickerList.Item(
                     id: peer.id,
                     cells: [
@@ -51,7 +51,7 @@ struct PeerPicker: Sendable {
 
 extension PeerPicker {
     private enum Input: Sendable {
-        case change(PeerTable.Change)
+        case change(NearbyPeerTable.Change)
         case key(TerminalKey)
         /// The terminal is closed, or the node shuts down.
         case ended

@@ -93,7 +93,7 @@ extension NodeClient {
         return messages
     }
 
-    package func markRead(_ conversation: Conversation, notifiesAuthors: Bool = true) async throws(ControlFailure) {
+    package func markRead(_ conversation: Conversation, notifiesAuthors: Bool) async throws(ControlFailure) {
         guard case .done = try await submit(.markRead(conversation, notifiesAuthors: notifiesAuthors)) else {
             throw .unexpectedReply
         }

@@ -324,7 +324,7 @@ package struct MachineDiagnosis: Sendable {
                 // Findings about the network give the reason.
             }
         }
-        return PeerTable.sorted(found.withLock { $0 })
+        return NearbyPeerTable.sorted(found.withLock { $0 })
     }
 
     package static func findings(_ answers: [PeerAnswer]) -> [Finding] {
@@ -342,7 +342,7 @@ package struct MachineDiagnosis: Sendable {
             if let failure = answer.failure {
                 return Finding(
                     .warning, "peers", "\(name) is seen but does not answer: \(failure)",
-                    advice: "a firewall on either side may drop connections")
+                    advice: "its nearshare may have ended, or a firewall on either side drops or refuses connections")
             }
             if let difference = answer.clockDifference, max(difference, .zero - difference) > maximumClockDifference {
                 let shown = max(difference, .zero - difference).asClock

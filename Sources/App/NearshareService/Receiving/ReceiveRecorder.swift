@@ -34,15 +34,12 @@ struct ReceiveRecorder: Sendable {
     /// Records and reports what a transfer has delivered, and its end in the history.
     func recordEnd(of attempt: TransferLog.Attempt, _ transfer: Transfer, _ result: TransferResult, of invitation: Invitation) {
         reportDeliveries(of: result, from: invitation, transfer.id)
+        let byteCount = transfer.snapshot.done
+        let isNew = result.outcome != .completed || !result.delivered.allSatisfy(\.isPresent)
         record(
-            invitation, result.missing != nil ? .partial : RecordedOutcome(result.outcome), byteCount: transfer.snapshot.done,
-            reason: result.outcome == .completed ? reasonWithoutItem(result.delivered) : nil, attempt)
-    }
-
-    /// The reason why the history has no item of a completed transfer; nil where it has.
-    private func reasonWithoutItem(_ delivered: [DeliveredItem]) -> String? {
-        if spool == nil { return "to standard output" }
-        return delivered.allSatisfy(\.isPresent) ? "nothing new" : nil
+            invitation, result.missing != nil ? .partial : RecordedOutcome(result.outcome), byteCount: byteCount,
+            presentByteCount: spool == nil || isNew ? nil : byteCount,
+            reason: spool == nil && result.outcome == .completed ? "to standard output" : nil, attempt)
     }
 
     /// Reports the end of an offer that has led to no transfer.
@@ -98,15 +95,17 @@ struct ReceiveRecorder: Sendable {
         }
     }
 
-    /// - Parameter attempt: nil for an offer that was not accepted.
+    /// - Parameters:
+    ///   - presentByteCount: of `byteCount`, what was there already; nil where something is new.
+    ///   - attempt: nil for an offer that was not accepted.
     private func record(
-        _ invitation: Invitation, _ outcome: RecordedOutcome, byteCount: UInt64 = 0, reason: String? = nil,
-        _ attempt: TransferLog.Attempt?
+        _ invitation: Invitation, _ outcome: RecordedOutcome, byteCount: UInt64 = 0, presentByteCount: UInt64? = nil,
+        reason: String? = nil, _ attempt: TransferLog.Attempt?
     ) {
         var entry = TransferLog.Entry(
             when: SystemClock.wall(), peer: invitation.peer.id, peerName: invitation.peer.name.claimed,
             content: OfferText.summary(invitation.offer), size: byteCount, outcome: outcome.rawValue, reason: reason,
-            attempt: attempt)
+            presentSize: presentByteCount, attempt: attempt)
         entry.offeredSize = invitation.offer.totalSize
         do {
             let trust = try machine.trust.read()

@@ -117,9 +117,13 @@ package final class MeshDriver: Sendable {
         let step = pacer.withLock { pacer in
             pacer.admit(link.remote, isOpen: { !link.isFinishedByPeer }, now: settings.clock())
         }
-        guard case .wait = step else { return step == .serve }
-        try? await Task.sleep(for: MeshLinkPacer.wait)
-        return pacer.withLock { $0.admitWaited(link.remote, isOpen: !link.isFinishedByPeer, now: settings.clock()) }
+        switch step {
+        case .serve: return true
+        case .close: return false
+        case .wait(let number):
+            try? await Task.sleep(for: MeshLinkPacer.waitTime)
+            return pacer.withLock { $0.admit(waited: number, now: settings.clock()) }
+        }
     }
 
     // MARK: Peers

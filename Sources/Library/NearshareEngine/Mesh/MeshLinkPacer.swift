@@ -2,7 +2,7 @@ internal import NearshareBase
 internal import NearshareInterfaces
 
 /// The rate at which links that peers open to the mesh are served: each costs two threads, and a key that the router has not seen
-/// costs it signatures (F11).
+/// costs it signatures (R3).
 ///
 ///     opened ──within the rate──────────────────────────────────────────────► served
 ///        └─beyond─► still open ──► waits ──► still open, within the rate ──► served
@@ -11,15 +11,21 @@ internal import NearshareInterfaces
 /// A host that opens links and closes them at once has none of them served beyond the rate. A newcomer at the same address keeps its
 /// link open, and is served after the wait: the links that were closed have used up nothing of the second rate.
 struct MeshLinkPacer: Sendable {
-    enum Step: Sendable {
+    enum Step: Sendable, Hashable {
         case serve
-        /// To be asked for by ``admitWaited(_:now:)`` after ``MeshLinkPacer/wait``, if the peer has not closed it by then.
-        case wait
+        /// ``MeshLinkPacer/admit(waited:now:)`` decides after ``MeshLinkPacer/waitTime``.
+        case wait(UInt64)
         case close
     }
 
+    /// A link that waits.
+    private struct Waiting: Sendable {
+        let address: LinkAddress
+        let isOpen: @Sendable () -> Bool
+    }
+
     /// The time for which a link beyond the rate is set aside.
-    static let wait = Duration.milliseconds(250)
+    static let waitTime = Duration.milliseconds(250)
     /// Links of an address within ``period``.
     static let openingsPerAddress = 32
     /// Links of all addresses within ``period``.
@@ -31,22 +37,35 @@ struct MeshLinkPacer: Sendable {
 
     private var opened = SourceRateLimiter(atMost: Self.openingsPerAddress, ofAll: Self.openings, within: Self.period)
     private var waited = SourceRateLimiter(atMost: Self.openingsPerAddress, ofAll: Self.openings, within: Self.period)
-    private var waitingCounts: [String: Int] = [:]
+    private var waiting: [UInt64: Waiting] = [:]
+    private var lastNumber: UInt64 = 0
 
     /// Decides about a new link.
     /// - Parameter isOpen: whether the peer has not closed it; asked only beyond the rate.
-    mutating func admit(_ address: LinkAddress, isOpen: () -> Bool, now: MonotonicInstant) -> Step {
+    mutating func admit(
+        _ address: LinkAddress, isOpen: @escaping @Sendable () -> Bool, now: MonotonicInstant
+    ) -> Step {
         if opened.admit(address, now: now) { return .serve }
-        let count = waitingCounts[address.limitKey, default: 0]
-        guard count < Self.waitingPerAddress, waitingCounts.values.reduce(0, +) < Self.waiting, isOpen() else { return .close }
-        waitingCounts[address.limitKey] = count + 1
-        return .wait
+        guard isOpen() else { return .close }
+        if !hasRoom(for: address) {
+            // Links that were closed meanwhile take no room from one that is open.
+            waiting = waiting.filter { $0.value.isOpen() }
+            guard hasRoom(for: address) else { return .close }
+        }
+        lastNumber += 1
+        waiting[lastNumber] = Waiting(address: address, isOpen: isOpen)
+        return .wait(lastNumber)
+    }
+
+    private func hasRoom(for address: LinkAddress) -> Bool {
+        waiting.count < Self.waiting
+            && waiting.values.count { $0.address.limitKey == address.limitKey } < Self.waitingPerAddress
     }
 
     /// Decides about a link that has waited.
-    mutating func admitWaited(_ address: LinkAddress, isOpen: Bool, now: MonotonicInstant) -> Bool {
-        let count = waitingCounts[address.limitKey, default: 0]
-        waitingCounts[address.limitKey] = count > 1 ? count - 1 : nil
-        return isOpen && waited.admit(address, now: now)
+    /// - Parameter number: that of its ``Step/wait(_:)``.
+    mutating func admit(waited number: UInt64, now: MonotonicInstant) -> Bool {
+        guard let link = waiting.removeValue(forKey: number), link.isOpen() else { return false }
+        return waited.admit(link.address, now: now)
     }
 }

@@ -19,9 +19,7 @@ extension Messenger {
 
     /// Marks a conversation as read.
     /// - Parameter notifiesAuthors: whether the authors learn that their lines were read.
-    package func markRead(
-        _ conversation: Conversation, notifiesAuthors: Bool = true
-    ) async throws(MessengerError) {
+    package func markRead(_ conversation: Conversation, notifiesAuthors: Bool) async throws(MessengerError) {
         try await stored { () throws(StorageError) in
             let ids = try self.store.markRead(conversation)
             if case .peer(let peer) = conversation, notifiesAuthors { self.sendReadMarks(for: ids, to: peer) }

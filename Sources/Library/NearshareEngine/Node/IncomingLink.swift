@@ -14,7 +14,7 @@ struct IncomingLink {
     /// The peer at the other end; nil for any.
     private let expected: PeerID?
 
-    private var known: LinkPeerInfo
+    private var peerInfo: LinkPeerInfo
     private var open = OpenInvitations()
     private let linkEnd = Promise<TransferOutcome>()
     private let peerConfirmed = Promise<Bool>()
@@ -31,7 +31,7 @@ struct IncomingLink {
         self.node = node
         self.continuations = continuations
         self.expected = expected
-        known = LinkPeerInfo(link.remote)
+        peerInfo = LinkPeerInfo(link.remote)
         hotspot = HotspotNegotiation(driver)
         sessionLink = IncomingSessionLink(driver, link) { node.recordMember($0, slot) }
     }
@@ -40,11 +40,11 @@ struct IncomingLink {
     func end() {
         linkEnd.fulfil(.interrupted)
         hotspot.finish()
-        if known.proven == nil { node.recordFailedHandshake(of: remote.host) }
+        if peerInfo.proven == nil { node.recordFailedHandshake(of: remote.host) }
     }
 
     mutating func handle(_ event: LinkEvent) {
-        known.learn(from: event)
+        peerInfo.learn(from: event)
         switch event {
         case .established(let peer, _): checkPeer(peer)
         case .greeted: break
@@ -52,7 +52,7 @@ struct IncomingLink {
         case .shortCode(let code):
             open.setShortCode(code)
             sessionLink.setShortCode(code)
-        case .session(let frame): node.receive(frame, on: sessionLink, known, continuations)
+        case .session(let frame): node.receive(frame, on: sessionLink, peerInfo, continuations)
         case .verificationRequested: requestVerification()
         case .invited(let offer, let expiry): invite(offer, until: expiry)
         case .invitationEnded(let id, let outcome): open.end(id, outcome)
@@ -75,7 +75,7 @@ struct IncomingLink {
     }
 
     private func requestVerification() {
-        guard let peer = known.peer(node.settings), let code = known.shortCode else { return }
+        guard let peer = peerInfo.peer(node.settings), let code = peerInfo.shortCode else { return }
         guard let continuations, let prompt = node.promptLimiter.admit(peer, on: .link(remote)) else {
             // A "no" would mean that the codes differ.
             return driver.close(.unattended)
@@ -87,7 +87,7 @@ struct IncomingLink {
 
     /// Passes a peer's request for a Wi-Fi network on. Only a link over Bluetooth is slow enough for one (A15).
     private func requestHotspot(_ roles: HotspotRoles) {
-        guard let peer = known.peer(node.settings), let continuations, remote.medium == .bluetooth else {
+        guard let peer = peerInfo.peer(node.settings), let continuations, remote.medium == .bluetooth else {
             return hotspot.end(.unavailable)
         }
         guard let prompt = node.promptLimiter.admit(peer, on: .link(remote)) else { return hotspot.end(.busy) }
@@ -97,16 +97,16 @@ struct IncomingLink {
 
     private mutating func invite(_ offer: TransferOffer, until expiry: MonotonicInstant) {
         if let (session, link) = sessionLink.joined {
-            return session.handle(offer, until: expiry, on: driver, known, &open, link)
+            return session.handle(offer, until: expiry, on: driver, peerInfo, &open, link)
         }
         // An offer may arrive with the last handshake message, before a blocked peer is disconnected.
-        guard let peer = known.peer(node.settings), let continuations else { return }
-        let isShown = known.shortCode != nil || peer.trustStatus.isVerified
+        guard let peer = peerInfo.peer(node.settings), let continuations else { return }
+        let isShown = peerInfo.shortCode != nil || peer.trustStatus.isVerified
         guard let prompt = node.promptLimiter.admit(peer, on: .link(remote), isShown: isShown) else {
             return driver.decline(offer.id, because: .busy)
         }
         let invitation = node.makeInvitation(offer, from: peer, until: expiry, on: driver, prompt: prompt)
-        open.insert(invitation, as: offer.id, known.shortCode)
+        open.insert(invitation, as: offer.id, peerInfo.shortCode)
         continuations.invitations.yield(invitation)
     }
 }

@@ -178,7 +178,7 @@ public enum BrowseEvent: Sendable, Hashable {
     /// All peers that were there when browsing began have been reported.
     case settled
 
-    init(_ change: PeerTable.Change) {
+    init(_ change: NearbyPeerTable.Change) {
         self =
             switch change {
             case .found(let peer): .found(peer)
@@ -188,7 +188,7 @@ public enum BrowseEvent: Sendable, Hashable {
     }
 
     /// nil for ``settled``.
-    package var change: PeerTable.Change? {
+    package var change: NearbyPeerTable.Change? {
         switch self {
         case .found(let peer): .found(peer)
         case .updated(let peer): .updated(peer)
@@ -212,7 +212,7 @@ package struct NearbyChanges: AsyncSequence, Sendable {
 
     package struct AsyncIterator: AsyncIteratorProtocol {
         fileprivate let reader: DiscoveryEventReader
-        var table: PeerTable
+        var table: NearbyPeerTable
         var queued: ArraySlice<BrowseEvent> = []
 
         package mutating func next(
@@ -226,7 +226,7 @@ package struct NearbyChanges: AsyncSequence, Sendable {
         }
     }
 
-    package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reader: reader, table: PeerTable(ownID: ownID)) }
+    package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reader: reader, table: NearbyPeerTable(ownID: ownID)) }
 }
 
 /// Reads a stream for tasks that may do so at the same time. `AsyncThrowingStream` itself traps when two of them wait.

@@ -58,7 +58,7 @@ final class PeerFinder: Sendable {
             case .present(let peer): state.peers[peer.id] = peer
             case .absent(let id): state.peers[id] = nil
             }
-            if case .none = PeerTable.find(text, among: state.peers, knownAs: ids) {
+            if case .none = NearbyPeerTable.find(text, among: state.peers, knownAs: ids) {
                 state.foundAt = nil
             } else if state.foundAt == nil {
                 state.foundAt = now
@@ -69,7 +69,7 @@ final class PeerFinder: Sendable {
     func verdict(at now: MonotonicInstant) -> Verdict {
         let (peers, found) = state.withLock { ($0.peers, $0.foundAt) }
         guard let found else { return .undecided(until: nil) }
-        switch PeerTable.find(text, among: peers, knownAs: ids) {
+        switch NearbyPeerTable.find(text, among: peers, knownAs: ids) {
         case .one(let peer, let isExact):
             let delay: Duration =
                 if avoidedAddresses.isSuperset(of: peer.addresses), !avoidedAddresses.isEmpty {
@@ -92,10 +92,10 @@ final class PeerFinder: Sendable {
     /// The verdict when time has run out.
     func lastVerdict() -> Result<NearbyPeer, NodeError> {
         let peers = state.withLock { $0.peers }
-        switch PeerTable.find(text, among: peers, knownAs: ids) {
+        switch NearbyPeerTable.find(text, among: peers, knownAs: ids) {
         case .one(let peer, _): return .success(peer)
         case .several(let several): return .failure(.ambiguous(text, several))
-        case .none: return .failure(.notFound(text, nearby: PeerTable.sorted(peers)))
+        case .none: return .failure(.notFound(text, nearby: NearbyPeerTable.sorted(peers)))
         }
     }
 

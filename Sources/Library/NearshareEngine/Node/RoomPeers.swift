@@ -6,7 +6,7 @@ internal import Synchronization
 /// The peers that advertise a room.
 final class RoomPeers: Sendable {
     private struct State {
-        var table: PeerTable
+        var table: NearbyPeerTable
         var candidates: RoomCandidates
     }
 
@@ -14,7 +14,7 @@ final class RoomPeers: Sendable {
     private let room: SessionRoom
 
     init(own: PeerID, _ room: SessionRoom) {
-        state = Mutex(State(table: PeerTable(ownID: own), candidates: RoomCandidates(own: own)))
+        state = Mutex(State(table: NearbyPeerTable(ownID: own), candidates: RoomCandidates(own: own)))
         self.room = room
     }
 

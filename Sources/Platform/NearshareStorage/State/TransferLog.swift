@@ -24,7 +24,7 @@ package struct TransferLog: Sendable {
         package var size: UInt64
         /// How it has ended, as in JSON events.
         package var outcome: String
-        /// The reason why a rule of the receiver has declined it, or why a completed transfer has left no item; nil for a user's
+        /// The reason why a rule of the receiver has declined it, or that a completed transfer has left no item; nil for a user's
         /// answer, and for other outcomes.
         package var reason: String?
         /// Bytes of `size` that the receiver had before; nil for none.
@@ -70,14 +70,15 @@ package struct TransferLog: Sendable {
     package static let runningOutcome = "running"
 
     /// One entry for each transfer: its end, or its beginning while it runs; the end of one whose process was killed is an
-    /// interruption. Completed transfers of ``Kind/notReceived`` without a reason, whose items have entries elsewhere, are left out.
+    /// interruption. Completed transfers of ``Kind/notReceived`` whose items have entries elsewhere are left out.
     /// - Parameter isRunning: whether a process runs.
     package static func settled(_ entries: [Entry], of kind: Kind, isRunning: (Int32) -> Bool) -> [Entry] {
         let ended = Set(entries.filter { $0.outcome != runningOutcome }.compactMap(\.attempt))
         return entries.compactMap { entry in
             guard let attempt = entry.attempt else { return entry }
             guard entry.outcome == runningOutcome else {
-                return kind == .notReceived && entry.outcome == "completed" && entry.reason == nil ? nil : entry
+                let hasItem = entry.reason == nil && entry.presentSize == nil
+                return kind == .notReceived && entry.outcome == "completed" && hasItem ? nil : entry
             }
             guard !ended.contains(attempt) else { return nil }
             var entry = entry

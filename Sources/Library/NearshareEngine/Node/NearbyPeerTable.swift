@@ -40,7 +40,7 @@ public struct NearbyPeer: Sendable, Hashable {
 }
 
 /// The peers nearby, merged from the sightings on all interfaces and in both address families. Bounded (R6).
-package struct PeerTable: Sendable {
+package struct NearbyPeerTable: Sendable {
     /// A change of the table.
     package enum Change: Sendable, Hashable {
         /// A peer was seen for the first time.
