@@ -53,7 +53,7 @@ extension InboxDirectory {
     private mutating func merge(_ name: String, from itemDirectory: FileDescriptor, _ policy: ExistingFilePolicy)
         -> ItemPlacement?
     {
-        var merge = ItemMerge(policy: policy, result: ItemPlacement(name: name, isMerged: true))
+        var merge = ItemMerge(name, policy: policy)
         do {
             try merge.run(name, from: itemDirectory, into: descriptor)
             return merge.result
@@ -75,7 +75,14 @@ extension InboxDirectory {
 /// an interruption: what was moved is gone from the received item.
 struct ItemMerge {
     let policy: ExistingFilePolicy
-    var result: ItemPlacement
+    private(set) var result: ItemPlacement
+
+    /// - Parameter name: of the item.
+    init(_ name: String, policy: ExistingFilePolicy) {
+        self.policy = policy
+        // Until something is moved.
+        result = ItemPlacement(name: name, isPresent: true)
+    }
 
     private static let maximumNumber = 999
     /// No name of a sender begins with a dash.
@@ -101,6 +108,7 @@ struct ItemMerge {
         } else if try Self.isPresent(name, in: source.directory, as: name, in: target.directory) {
             source.directory.unlink(name)
         } else if received.isFile, existing.isFile {
+            recordMerge()
             if policy == .update, existing.modifiedNanoseconds >= received.modifiedNanoseconds {
                 result.newerCount += 1
                 return source.directory.unlink(name)
@@ -118,16 +126,18 @@ struct ItemMerge {
     /// Moves a file, link or folder to its name, or to a numbered one where that is in use. The same again is kept no second time.
     private mutating func move(_ name: String, from source: FileDescriptor, into target: FileDescriptor) throws {
         try Self.unshare(name, in: source)
-        if try source.rename(name, to: name, in: target) { return }
+        if try source.rename(name, to: name, in: target) { return recordMerge() }
         for numbered in Self.numberedNames(of: name, target.nameRules) {
             let isMoved = try source.rename(name, to: numbered, in: target)
             guard try isMoved || Self.isPresent(name, in: source, as: numbered, in: target) else { continue }
-            if !isMoved { source.removeTree(name) }
+            if isMoved { recordMerge() } else { source.removeTree(name) }
             if let claimed = ClaimedFileName(name) { result.changedNames.record(claimed, storedAs: numbered) }
             return
         }
         throw SystemCallError(code: EEXIST)
     }
+
+    private mutating func recordMerge() { (result.isPresent, result.isMerged) = (false, true) }
 
     /// The names under which something is kept whose name is in use.
     static func numberedNames(of name: String, _ rules: FileNameRules) -> some Sequence<String> {
