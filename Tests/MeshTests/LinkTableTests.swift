@@ -162,7 +162,7 @@ import Testing
         #expect(admitted(101) == 3)
     }
 
-    @Test("M16, M12: the announcement of a new link costs nothing, and the texts of its neighbour have a rate of their own")
+    @Test("M16, M12: the beginning of a new link costs nothing, and the texts of its neighbour have a rate of their own")
     func newcomer() {
         var settings = MeshRouter.Settings()
         (settings.signatureBurst, settings.signaturesPerSecond) = (12, 0)
@@ -173,20 +173,25 @@ import Testing
             budgets.open(link(number), from: .address("a"), settings, now: clock)
             while budgets.admitFrame(on: link(number), now: clock) {}
             while budgets.admitSignature(byteCount: 100, on: link(number), now: clock) {}
-            while budgets.admitSealedPayload(on: link(number), now: clock) {}
+            while budgets.consume(.sealedPayloads, on: link(number), now: clock) {}
+            while budgets.admitSignature(.directedSignatures, byteCount: 100, on: link(number), now: clock) {}
         }
         budgets.close(link(12), now: clock)
         budgets.open(link(13), from: .address("a"), settings, now: clock)
         let isRead = budgets.admitFrame(on: link(13), now: clock)
         let isChecked = budgets.admitSignature(byteCount: 100, on: link(13), now: clock)
-        let payloads = (0..<3).map { _ in budgets.admitSealedPayload(on: link(13), now: clock) }
+        let payloads = (0..<3).map { _ in budgets.consume(.sealedPayloads, on: link(13), now: clock) }
+        let handshakes = (0..<5).map { _ in
+            budgets.admitSignature(.directedSignatures, byteCount: 100, on: link(13), now: clock)
+        }
         #expect(isRead && isChecked && payloads == [true, true, false])
+        #expect(handshakes == [true, true, true, true, false])
         for _ in 0..<10 {
             clock = clock + .milliseconds(500)
             for number in 1...11 as ClosedRange<UInt64> {
-                while budgets.admitSealedPayload(on: link(number), now: clock) {}
+                while budgets.consume(.sealedPayloads, on: link(number), now: clock) {}
             }
-            if budgets.admitSealedPayload(on: link(13), now: clock) { textCount += 1 }
+            if budgets.consume(.sealedPayloads, on: link(13), now: clock) { textCount += 1 }
         }
         #expect(textCount == 10)
     }

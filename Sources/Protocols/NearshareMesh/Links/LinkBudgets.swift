@@ -5,8 +5,8 @@ internal import NearshareBase
 /// Each link has 1/12 of a source's rate to itself, and a quarter of that of sealed payloads: a person writes two texts in a second.
 /// All its links together have one full rate in common, so a source never exceeds twice the rate, four times that of sealed payloads,
 /// and a single link never 13/12 of it, or 5/4. A link whose neighbour sends little lives on its own share, whatever other links of
-/// the same source send: behind one address there may be several nodes. The first frame, the announcement of the link's neighbour,
-/// costs nothing, nor do two sealed payloads: the link that had the share before may have used it up.
+/// the same source send: behind one address there may be several nodes. The beginning of a link costs nothing: the link that had the
+/// share before may have used it up.
 struct LinkBudgets: Sendable {
     /// A part of a source's rates that one link at a time has to itself. The share survives the link, so that a link that is
     /// closed and opened again brings no other burst.
@@ -32,12 +32,8 @@ struct LinkBudgets: Sendable {
         let share: Int?
         /// Whether no neighbour was found on the link yet.
         var isNew = true
-        /// Whether no frame was received on the link yet.
-        var isUnread = true
-        /// Whether no signature of a public packet was checked for the link yet.
-        var isUnchecked = true
-        /// Sealed payloads that cost nothing: the neighbour's statement in its session, and its first text.
-        var freePayloadCount = 2
+        /// Work that costs nothing, by its kind: what a newcomer needs to be known, to prove its key and to write a first text.
+        var free: [LinkWork: Int] = [.frames: 1, .bytes: 1, .signatures: 1, .directedSignatures: 4, .sealedPayloads: 2]
     }
 
     private var accounts: [MeshLinkSource: Account] = [:]
@@ -87,6 +83,10 @@ struct LinkBudgets: Sendable {
     /// - Returns: false when it is not to be done.
     mutating func consume(_ work: LinkWork, _ cost: Double = 1, on link: MeshLinkID, now: MonotonicInstant) -> Bool {
         guard let member = members[link] else { return false }
+        if let count = member.free[work], count > 0, cost <= 1 {
+            members[link]?.free[work] = count - 1
+            return true
+        }
         if let share = member.share, accounts[member.source]?.shares[share].rates.consume(work, cost, now: now) == true {
             return true
         }
@@ -109,21 +109,7 @@ struct LinkBudgets: Sendable {
     /// Accounts for the start of a frame.
     /// - Returns: false when the frame is to be dropped unread.
     mutating func admitFrame(on link: MeshLinkID, now: MonotonicInstant) -> Bool {
-        if members[link]?.isUnread == true {
-            members[link]?.isUnread = false
-            return true
-        }
-        return consume(.frames, on: link, now: now) && consume(.bytes, on: link, now: now)
-    }
-
-    /// Accounts for a sealed payload of a peer that is no contact.
-    /// - Returns: false when it is to be ignored.
-    mutating func admitSealedPayload(on link: MeshLinkID, now: MonotonicInstant) -> Bool {
-        if let count = members[link]?.freePayloadCount, count > 0 {
-            members[link]?.freePayloadCount = count - 1
-            return true
-        }
-        return consume(.sealedPayloads, on: link, now: now)
+        consume(.frames, on: link, now: now) && consume(.bytes, on: link, now: now)
     }
 
     /// Accounts for a signature over a payload of `byteCount` bytes: longer ones cost more.
@@ -131,11 +117,7 @@ struct LinkBudgets: Sendable {
     mutating func admitSignature(
         _ work: LinkWork = .signatures, byteCount: Int, on link: MeshLinkID, now: MonotonicInstant
     ) -> Bool {
-        if work == .signatures, members[link]?.isUnchecked == true {
-            members[link]?.isUnchecked = false
-        } else if !consume(work, on: link, now: now) {
-            return false
-        }
+        guard consume(work, on: link, now: now) else { return false }
         charge(work, Double(byteCount / Self.bytesPerSignature), on: link, now: now)
         return true
     }

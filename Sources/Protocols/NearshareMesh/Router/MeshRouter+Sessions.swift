@@ -152,7 +152,7 @@ extension MeshRouter {
             if fragmentID == nil, frame.packet.ttl >= MeshPacket.maximumTTL { recordProof(of: peer, on: link) }
             if let packet = bundlePacket(inSession: message.plaintext) { return emit(.bundlePacket(packet, from: peer)) }
             // Senders repeat texts and files that are not acknowledged.
-            guard peers.isContact(peer) || links.budgets.admitSealedPayload(on: link, now: now.monotonic),
+            guard peers.isContact(peer) || links.budgets.consume(.sealedPayloads, on: link, now: now.monotonic),
                 let payload = try? MeshNoisePayload(decoding: message.plaintext[...])
             else { return }
             if case .privateMessage(let text) = payload {
