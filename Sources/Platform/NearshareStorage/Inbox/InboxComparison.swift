@@ -111,15 +111,25 @@ struct InboxComparison {
         for (depth, name) in path.enumerated() {
             guard let (directory, _) = tree.locate(found + [name]) else { return nil }
             let isLast = depth == path.count - 1
-            let names = [name] + ItemMerge.numberedNames(of: name, rules)
-            let present = names.lazy.map { (name: $0, status: try? directory.status(of: $0)) }.prefix { $0.status != nil }
-            let match = present.first { _, status in
-                guard let status else { return false }
-                return isLast ? status.isFile && UInt64(clamping: status.st_size) == size : status.isFolder
+            let match = present(name, in: directory) { status in
+                isLast ? status.isFile && UInt64(clamping: status.st_size) == size : status.isFolder
             }
-            guard let match, let status = match.status else { return nil }
+            guard let match else { return nil }
             found.append(match.name)
-            if isLast { return (found, status) }
+            if isLast { return (found, match.status) }
+        }
+        return nil
+    }
+
+    /// The first that matches among what has a name, and its numbered names one after the other.
+    private func present(
+        _ name: String, in directory: FileDescriptor, where matches: (stat) -> Bool
+    ) -> (name: String, status: stat)? {
+        guard let status = try? directory.status(of: name) else { return nil }
+        if matches(status) { return (name, status) }
+        for numbered in ItemMerge.numberedNames(of: name, rules) {
+            guard let status = try? directory.status(of: numbered) else { return nil }
+            if matches(status) { return (numbered, status) }
         }
         return nil
     }
