@@ -1,7 +1,6 @@
 package import NearshareInterfaces
 
-/// A discovery whose events a test changes or observes. The reader pulls each event, so a search has already fixed its deadline
-/// when the function is called for the first time.
+/// A discovery whose events a test changes or observes. A browsing node takes them in a task of its own, ahead of its reader.
 package struct TransformedDiscovery: Discovery {
     private let base: any Discovery
     private let transform: @Sendable (DiscoveryEvent) -> DiscoveryEvent

@@ -41,7 +41,7 @@ final class MeshPeers: Sendable {
         let changes = changes.subscribe()
         let finder = PeerFinder(text: text, knownAs: ids, clock: clock)
         for peer in all { finder.receive(.present(Self.nearby(peer))) }
-        let found = try await finder.find(timeout: timeout) { update in
+        let found = try await finder.find(before: clock() + timeout) { update in
             for await id in changes {
                 update(self.router.read { $0.peer(id) }.map { .present(Self.nearby($0)) } ?? .absent(id))
             }

@@ -149,11 +149,12 @@ extension Node {
         _ text: String, for service: ServiceType = .nearshare, timeout: Duration,
         on media: Set<LinkAddress.Medium>, knownAs ids: Set<PeerID> = [], avoiding avoidedAddresses: Set<LinkAddress> = []
     ) async throws -> NearbyPeer {
+        let deadline = settings.clock() + timeout
         let changes = try await browse(media, for: service)
         let finder = PeerFinder(text: text, knownAs: ids, avoiding: avoidedAddresses, clock: settings.clock)
         return try await firstResult(
             of: {
-                try await finder.find(timeout: timeout) { update in
+                try await finder.find(before: deadline) { update in
                     for try await change in changes.compactMap(\.change) {
                         update(change.isPresent ? .present(change.peer) : .absent(change.peer.id))
                     }

@@ -102,10 +102,10 @@ final class PeerFinder: Sendable {
     /// Waits for the verdict.
     /// - Parameter changes: calls its argument with each change, until it is cancelled.
     func find(
-        timeout: Duration, following changes: @escaping @Sendable (@Sendable (Change) -> Void) async throws -> Void
+        before deadline: MonotonicInstant,
+        following changes: @escaping @Sendable (@Sendable (Change) -> Void) async throws -> Void
     ) async throws -> NearbyPeer {
         let (wakes, sink) = AsyncStream.makeStream(of: Wake.self)
-        let end = clock() + timeout
         return try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
             group.addTask {
@@ -119,12 +119,12 @@ final class PeerFinder: Sendable {
             for await wake in wakes {
                 if case .alarm = wake { alarm = nil }
                 let now = clock()
-                if now >= end { break }
-                var next = end
+                if now >= deadline { break }
+                var next = deadline
                 switch verdict(at: now) {
                 case .found(let peer): return peer
                 case .failed(let error): throw error
-                case .undecided(let deadline): if let deadline { next = min(deadline, end) }
+                case .undecided(let decision): if let decision { next = min(decision, deadline) }
                 }
                 // One timer at a time, unless an event brings an earlier deadline.
                 if let alarm, alarm <= next { continue }
