@@ -18,10 +18,10 @@ import Testing
     @Test func `members join, leave, and are listed by id`() {
         var table = table()
         let changes = [table.store(Self.member(2)), table.store(Self.member(1)), table.store(Self.member(1))]
-        #expect(changes == [.joined(Self.member(2)), .joined(Self.member(1)), nil])
+        #expect(changes == [[.joined(Self.member(2))], [.joined(Self.member(1))], []])
         #expect(table.others.map(\.id) == [Self.member(1).id, Self.member(2).id])
         let left = table.store(Self.member(2, presence: .gone))
-        #expect(left == .left(Self.member(2).id))
+        #expect(left == [.left(Self.member(2).id)])
         #expect(table.member(Self.member(2).id) == nil && table.otherIDs == [Self.member(1).id])
         #expect(table.all.map(\.presence) == [.present, .present, .gone])
         #expect(table.nextIncarnation(of: Self.member(2)) == 1)
@@ -138,15 +138,37 @@ import Testing
         #expect(update == nil)
     }
 
-    @Test("R6: a member that returns needs room, and the own entry is never replaced")
+    @Test("R6: a member that returns waits for room, and the own entry is never replaced")
     func returning() {
         var table = table(3)
         for byte in 1...2 as ClosedRange<UInt8> { _ = table.store(Self.member(byte)) }
         _ = table.store(Self.member(1, presence: .gone))
         #expect(table.classify(Self.member(1, incarnation: 1)) == .newer)
         _ = table.store(Self.member(3))
-        #expect(table.isFull && table.classify(Self.member(1, incarnation: 1)) == .ignored)
-        #expect(table.store(Self.member(0, presence: .gone)) == nil && table.ownEntry.presence == .present)
+        let returning = Self.member(1, incarnation: 1)
+        #expect(table.isFull && table.classify(returning) == .newer)
+        let changes = table.store(returning)
+        #expect(changes == [] && Array(table.waiting.keys) == [returning.id] && table.member(returning.id) == nil)
+        // Others may have added it instead of the latest member here.
+        #expect(update(&table)?.contains(returning) == true)
+        let left = table.store(Self.member(3, presence: .gone))
+        #expect(left == [.left(Self.member(3).id), .joined(returning)] && table.waiting.isEmpty)
+        let own = table.store(Self.member(0, presence: .gone))
+        #expect(own == [] && table.ownEntry.presence == .present)
+    }
+
+    @Test("R6: few peers wait for room, and one that leaves waits no longer")
+    func waiting() {
+        var table = table(2)
+        for byte in 1...9 as ClosedRange<UInt8> { _ = table.store(Self.member(byte)) }
+        #expect(table.otherIDs == [Self.member(1).id] && table.waiting.count == 8)
+        #expect(table.classify(Self.member(10)) == .ignored)
+        let changes = table.store(Self.member(5, presence: .gone))
+        #expect(changes == [] && table.waiting.count == 7 && table.classify(Self.member(10)) == .newer)
+        table.forgetWaiting(now: MonotonicInstant(nanoseconds: 1_000_000_000) + .seconds(9))
+        #expect(table.waiting.count == 7)
+        table.forgetWaiting(now: MonotonicInstant(nanoseconds: 1_000_000_000) + .seconds(10))
+        #expect(table.waiting.isEmpty && table.all.count { $0.presence == .present } == 2)
     }
 
     @Test("R6: the table is bounded, whoever joins and leaves")
@@ -159,8 +181,14 @@ import Testing
         #expect(table.isFull && table.otherIDs.count == 3)
         #expect(table.all.count <= SessionFrame.maximumRosterCount)
         // Departures push out the oldest departures, never a present member.
-        for member in table.others { _ = table.store(Self.member(member.fingerprint.bytes[0], presence: .gone)) }
+        while let member = table.others.first { _ = table.store(Self.member(member.fingerprint.bytes[0], presence: .gone)) }
         #expect(table.otherIDs.isEmpty && table.all.count <= SessionFrame.maximumRosterCount)
         #expect(table.all.first?.id == table.own)
+    }
+}
+
+extension MemberTable {
+    fileprivate mutating func store(_ member: SessionMember) -> [SessionChange] {
+        store(member, now: MonotonicInstant(nanoseconds: 1_000_000_000))
     }
 }

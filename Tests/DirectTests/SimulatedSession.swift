@@ -141,7 +141,18 @@ struct SimulatedSession: Simulation {
             let fails = Int.random(in: 0..<5, using: &random) == 0
             after(delay(20...800)) { session in
                 let (other, time) = (session.number(id), session.now)
-                let isPossible = !fails && session.members[other].roster != nil && !session.apart.contains([member, other])
+                var isPossible = !fails && session.members[other].roster != nil && !session.apart.contains([member, other])
+                if session.members[member].roster?.isIncomplete(now: time) == true { isPossible = false }
+                if isPossible, session.isFull(member, for: other) { isPossible = false }
+                if isPossible, session.isFull(other, for: member) { isPossible = false }
+                let count = session.members[member].roster.map { $0.memberIDs.count + 1 } ?? 0
+                if isPossible,
+                    let decision = session.members[other].roster?.mergeDecision(
+                        about: Self.identity(member).id, inGroupOf: count, now: time)
+                {
+                    if decision == .stepBackAndMerge { session.stepBack(other) }
+                    isPossible = decision != .refuse
+                }
                 if isPossible { session.connect(member, other, relay: nil, legs: []) }
                 session.members[member].invitingCount -= 1
                 session.members[member].candidates?.recordOutcome(of: id, isMember: isPossible, now: time)
@@ -295,6 +306,28 @@ struct SimulatedSession: Simulation {
         members[other].roster?.member(Self.identity(member).id) != nil
     }
 
+    /// Whether a member has no room for another one.
+    private func isFull(_ member: Int, for other: Int) -> Bool {
+        members[member].roster?.isFull == true && !isMember(other, seenBy: member)
+    }
+
+    /// Leaves the others, which learn it after a while.
+    private mutating func stepBack(_ member: Int) {
+        for number in numbers({ $0.members.contains(member) }) {
+            guard let link = links[number] else { continue }
+            let other = link.other(than: member)
+            cut(number)
+            after(delay()) { session in
+                let time = session.now
+                session.members[other].roster?.recordDeparture(of: Self.identity(member).id, now: time)
+                session.pump(other)
+            }
+        }
+        members[member].channels = [:]
+        members[member].roster?.stepBack()
+        if members[member].candidates != nil { inviteCandidates(member) }
+    }
+
     private func directLink(_ one: Int, _ other: Int) -> LinkNumber? {
         links.filter { $0.value.relay == nil && Set($0.value.members) == [one, other] }.keys.min()
     }
@@ -376,6 +409,7 @@ struct SimulatedSession: Simulation {
         let link = links[number]!
         switch frame {
         case .roster(_, let told):
+            guard isMember(link.members[1 - side], seenBy: link.members[side]) else { return }
             members[link.members[side]].roster!.receive(told, from: Self.identity(link.members[1 - side]).id, now: now)
         case .leave: members[link.members[side]].roster!.recordDeparture(of: Self.identity(link.members[1 - side]).id, now: now)
         default: break
@@ -418,6 +452,7 @@ struct SimulatedSession: Simulation {
     /// Executes the outputs of a member's state machines.
     private mutating func pump(_ member: Int) {
         guard members[member].roster != nil else { return }
+        if members[member].roster?.isSurplus(now: now) == true { stepBack(member) }
         for case .left(let id) in members[member].roster!.drainChanges() {
             let other = number(id)
             departureCount += 1

@@ -28,6 +28,37 @@ import Testing
         expectConverged(session, seed, staying: count)
     }
 
+    @Test(
+        "of more nodes than the limit that join a room at once, as many are in it as can be", arguments: [9, 10, 16],
+        seeds(0..<12))
+    func surplus(count: Int, seed: UInt64) {
+        var session = SimulatedSession(seed: seed, count: count)
+        for member in (0..<count).shuffled(using: &session.random) {
+            session.join(member)
+            session.run(for: .milliseconds(Int.random(in: 0...100, using: &session.random)))
+        }
+        session.run(for: .seconds(60))
+        expectFullRoom(session, seed)
+        let leaving = session.inside.first { session.roster($0)?.isFull == true }
+        session.leave(leaving ?? 0)
+        session.run(for: .seconds(150))
+        expectFullRoom(session, seed)
+    }
+
+    /// Checks that eight nodes are in one session, the others outside, and that all members of each group agree.
+    private func expectFullRoom(_ session: SimulatedSession, _ seed: UInt64) {
+        var groups: [Set<PeerID>: Int] = [:]
+        for member in session.inside {
+            guard let roster = session.roster(member) else { continue }
+            groups[Set(roster.memberIDs).union([session.identifier(member)]), default: 0] += 1
+            #expect(roster.others.allSatisfy { roster.state(of: $0.id).isConnected }, "seed \(seed), member \(member)")
+        }
+        let sizes = groups.map { "\($0.value) members know \($0.key.count)" }
+        #expect(groups.allSatisfy { $0.key.count == $0.value }, "seed \(seed): \(sizes)")
+        #expect(groups.keys.map(\.count).max() == 8, "seed \(seed): \(sizes)")
+        #expect(session.violations == [], "seed \(seed)")
+    }
+
     @Test("two groups of a room merge when they can reach each other", arguments: seeds(0..<10))
     func groupsMerge(seed: UInt64) {
         var session = SimulatedSession(seed: seed, count: 8)

@@ -10,7 +10,8 @@ extension Node {
     /// A node with another secret, or without one, is in another session: nothing reports it, because nothing of a secret can be
     /// seen from outside.
     ///
-    /// Nodes that meet later, or again, merge their members, up to the limit of the settings. A room has no founder.
+    /// Nodes that meet later, or again, merge their members, up to the limit of the settings. Those beyond it stay outside, alone or
+    /// among themselves, and join as soon as there is room. A room has no founder.
     /// - Parameters:
     ///   - name: 1 to 63 bytes of UTF-8. It is not secret.
     ///   - service: the type under which the node advertises itself, other than ``NearshareInterfaces/ServiceType/nearshare``.

@@ -109,10 +109,12 @@ final class IncomingSessionLink: Sendable {
         invitation?.end(.unavailable("the invitation was withdrawn"))
     }
 
-    /// Ends the session that the program has joined when the inviting peer does not join it.
+    /// Ends the session that the program has joined when the inviting peer does not join it; in a room, only the membership.
     /// - Returns: false when the inviting peer has joined, or was a member before.
     func withdrawJoined(_ session: Session, _ link: SessionLink) -> Bool {
-        guard state.withLock(\.hasInvitation), !link.isComplete.load(ordering: .acquiring) else { return false }
+        guard state.withLock(\.hasInvitation) || session.room != nil, !link.isComplete.load(ordering: .acquiring) else {
+            return false
+        }
         session.cancelJoin(of: link.peer)
         return true
     }
@@ -182,15 +184,16 @@ extension Node {
                 }
                 incoming.driver.send(.confirm(id, proof: confirmation))
                 incoming.driver.reserve(until: expiry)
-                _ = incoming.join(session, known)
-                return
+                return merge(peer, on: incoming, into: session, known, context)
             }
             if let session, session.isMember(peer.id) {
                 incoming.driver.reserve(until: expiry)
                 start { await self.readmit(peer, on: incoming, into: session, known) }
                 return
             }
-            if let session, let room = session.room { return admit(peer, on: incoming, into: session, room, known) }
+            if let session, let room = session.room {
+                return admit(peer, on: incoming, into: session, room, known, context)
+            }
             guard let continuations, settings.acceptsSessions, session == nil else {
                 let isRemoved = session?.isRemoved(peer.fingerprint) == true
                 return incoming.driver.send(.refuse(id, isRemoved ? .removed : .unknown))
@@ -244,11 +247,12 @@ extension Node {
 
     /// Handles an invitation into a room without the proof of a secret.
     private func admit(
-        _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ room: Room, _ known: LinkPeerInfo
+        _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ room: Room, _ known: LinkPeerInfo,
+        _ context: [UInt8]
     ) {
         switch room.admission {
         case .secret: incoming.driver.send(.refuse(session.id, .declined))
-        case .open: _ = incoming.join(session, known)
+        case .open: merge(peer, on: incoming, into: session, known, context)
         case .ask:
             guard room.beginQuestion(about: peer.id) else {
                 return incoming.driver.send(.refuse(session.id, .declined))
@@ -263,9 +267,24 @@ extension Node {
                 defer { room.endQuestion(about: peer.id) }
                 guard await isTrusted(peer, on: incoming, in: session, voucher: nil, until: expiry) else { return }
                 prompt.release()
-                _ = incoming.join(session, known)
+                merge(peer, on: incoming, into: session, known, context)
             }
         }
+    }
+
+    /// Answers the invitation of a peer that the room admits.
+    /// - Parameter context: the number of members of the peer's group; empty from earlier versions.
+    private func merge(
+        _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ known: LinkPeerInfo, _ context: [UInt8]
+    ) {
+        let count = Int(context.first ?? 1)
+        let now = settings.clock()
+        switch session.state.withLock({ $0.members.roster.mergeDecision(about: peer.id, inGroupOf: count, now: now) }) {
+        case .refuse: return incoming.driver.send(.refuse(session.id, .full))
+        case .stepBackAndMerge: session.stepBack()
+        case .merge: break
+        }
+        _ = incoming.join(session, known)
     }
 
     /// Joins a session, once the inviting peer's key is trusted.

@@ -36,7 +36,13 @@ extension Session {
         if let id = destination.id, room?.asks(about: id) == true {
             throw .unavailable("the peer has invited this node, and the user is being asked")
         }
-        let invitation = SessionFrame.invite(id, timeout: timeout, proof: [], context: [])
+        let now = node.settings.clock()
+        let count: UInt8? = state.withLock { state in
+            let roster = state.members.roster
+            return roster.isIncomplete(now: now) ? nil : UInt8(clamping: roster.memberIDs.count + 1)
+        }
+        guard let count else { throw .unavailable("this node has just joined the room, and does not know all members yet") }
+        let invitation = SessionFrame.invite(id, timeout: timeout, proof: [], context: [count])
         return try await send(invitation, room: room, to: destination, timeout: timeout)
     }
 
@@ -112,12 +118,15 @@ extension Session {
         update { $0.members.roster.setDiscoveredAddresses(found, of: peer, now: now) }
     }
 
-    /// Ends the session when the peer that has invited this node does not join it, unless there are other members.
+    /// Ends the session when the peer that has invited this node does not join it, unless there are other members, or it is a room.
     func cancelJoin(of peer: PeerID) {
         let now = node.settings.clock()
         update { $0.members.roster.recordDeparture(of: peer, now: now) }
-        if members.isEmpty {
-            end(.unavailable("the invitation was withdrawn; the inviting user may not have confirmed this machine's key"))
+        if room == nil, members.isEmpty {
+            end(
+                .unavailable(
+                    "the invitation was withdrawn: the inviting user has not confirmed this machine's key, or the session is full"
+                ))
         }
     }
 
@@ -170,8 +179,11 @@ extension Session {
             var open = OpenInvitations()
             @Sendable func join(_ known: LinkPeerInfo) -> SessionLink? {
                 let joined = self.join(driver, link, known, isInitiator: true)
-                // The peer has accepted, and would wait.
-                if joined == nil { driver.close(.goingAway) }
+                if joined == nil {
+                    // The peer has accepted, and would be a member of a session without others.
+                    driver.send(.withdraw(id))
+                    driver.close(.goingAway)
+                }
                 return joined
             }
             for await event in driver.events {
@@ -365,7 +377,12 @@ extension Session {
     func handle(_ frame: SessionFrame, from link: SessionLink) {
         let now = node.settings.clock()
         switch frame {
-        case .roster(id, let members): update { $0.members.roster.receive(members, from: link.peer, now: now) }
+        case .roster(id, let members):
+            update { state in
+                // The last frames of a member that has left, or of one that this node has left, count for nothing.
+                guard state.members.roster.member(link.peer) != nil else { return }
+                state.members.roster.receive(members, from: link.peer, now: now)
+            }
         case .leave(id):
             update { $0.members.roster.recordDeparture(of: link.peer, now: now) }
         case .founder(id, let founder, let removed):

@@ -241,6 +241,7 @@ public final class Session: Sendable {
 
     /// Waits until the session is over: ``SessionError/removed`` when its founder has removed this node,
     /// ``SessionError/unavailable(_:)`` when the inviting peer has withdrawn the invitation after this node had accepted it,
+    /// ``SessionError/full`` when more peers than the limit have joined at the same moment, and this node was among the last,
     /// otherwise ``SessionError/left``. nil when the task is cancelled first.
     public var ended: SessionError? {
         get async { await endEvent.value }
@@ -334,12 +335,15 @@ public final class Session: Sendable {
     /// The form of ``update(_:)`` for the thread that waits for the deadlines.
     private func updateFromTimer<Result>(_ body: (inout State) -> Result) -> Result {
         let now = node.settings.clock()
-        let (result, changes, updates, gone, metadata) = state.withLock { state in
+        let (result, changes, updates, gone, metadata, isSurplus) = state.withLock { state in
             let result = body(&state)
             let changes = state.members.drainChanges()
             for case .left(let id, _) in changes.changes { state.slow.recordRoom(of: id) }
             let metadata = state.members.sendMetadata()
-            return (result, changes.changes, state.members.drainUpdates(now: now), changes.removedLinks, metadata)
+            return (
+                result, changes.changes, state.members.drainUpdates(now: now), changes.removedLinks, metadata,
+                state.members.roster.isSurplus(now: now)
+            )
         }
         for change in changes { emit(change) }
         for (link, frame) in updates { link.driver.send(frame) }
@@ -350,7 +354,17 @@ public final class Session: Sendable {
             progress.notifyAll()
             memberChange.notifyAll()
         }
+        if isSurplus { stepBack() }
         return result
+    }
+
+    /// Leaves the other members, because there are more peers than the limit. In a room, this node joins again once there is room for
+    /// it.
+    func stepBack() {
+        node.settings.log.info("session: stepping back, because there are more peers than the limit")
+        for link in links { link.driver.send(.leave(id)) }
+        guard room != nil else { return end(.full) }
+        update { $0.members.roster.stepBack() }
     }
 
     /// Decides whether a peer's key is trusted, by the policy or the user.

@@ -18,7 +18,7 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
     case unavailable(String)
     /// The invited user, or the invited program's policy, declined.
     case declined
-    /// The session has reached its limit of members.
+    /// The session has reached its limit of members (``SessionSettings/memberLimit``).
     case full
     /// One of the two ends does not trust the other's key.
     case untrusted(String)

@@ -2,7 +2,8 @@ public import NearshareDirect
 
 /// Limits and trust policy of a session.
 public struct SessionSettings: Sendable {
-    /// Limit on members at the same time, this node included: 2 to 64.
+    /// Limit on members at the same time, this node included: 2 to 64. Of more that join at the same moment, the last ones step back:
+    /// their session ends with ``SessionError/full``, in a room they leave the others and join again once there is room.
     public var memberLimit = 8
     /// Time out of reach after which a member is removed, at least 1 second. It begins when the last link to the member is known
     /// to be lost: at once where the link was closed or has broken, after 12 seconds of silence where nothing arrives any more.

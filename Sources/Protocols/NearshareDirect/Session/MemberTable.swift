@@ -20,6 +20,9 @@ struct MemberTable: Sendable {
     private var entries: [PeerID: SessionMember] = [:]
     /// The ids of the other members, in ascending order.
     private(set) var otherIDs: [PeerID] = []
+    /// Present peers for which there was no room, with the time of their arrival. They are passed on like members: others may have
+    /// added them in place of the latest members here.
+    private(set) var waiting: [PeerID: MonotonicInstant] = [:]
     /// Members that are gone, in the order of departure. They are remembered so that late entries do not bring them back.
     private var gone: [PeerID] = []
     /// The entries that have changed since ``drainUpdates(for:)``, each with the members that know it already.
@@ -47,8 +50,16 @@ struct MemberTable: Sendable {
     /// The other members, by id.
     var others: [SessionMember] { otherIDs.compactMap { entries[$0] } }
 
-    /// A present member; nil for one that is gone or unknown.
-    func member(_ id: PeerID) -> SessionMember? { entry(id).flatMap { $0.presence == .present ? $0 : nil } }
+    /// A present member; nil for one that is gone or unknown, and for one that waits for room.
+    func member(_ id: PeerID) -> SessionMember? {
+        waiting[id] == nil ? presentEntry(id) : nil
+    }
+
+    /// A present member, or a peer that waits for room.
+    func presentEntry(_ id: PeerID) -> SessionMember? { entry(id).flatMap { $0.presence == .present ? $0 : nil } }
+
+    /// The ids of all present peers besides this one.
+    var presentIDs: [PeerID] { otherIDs + waiting.keys }
 
     /// The incarnation of a new entry for a peer that is admitted.
     func nextIncarnation(of member: SessionMember) -> UInt32 {
@@ -113,14 +124,17 @@ struct MemberTable: Sendable {
         }
         guard member.id != own else { return .aboutOwn }
         guard let known else {
-            let isAcceptable = member.presence == .gone ? gone.count < maximumGoneCount : !isFull
+            let isAcceptable = member.presence == .gone ? gone.count < maximumGoneCount : hasRoomToWait
             return isAcceptable ? .newer : .ignored
         }
         // The fingerprint is authenticated on a link; the id is only its prefix.
         guard member.fingerprint == known.fingerprint, Self.isNewer(member, than: known) else { return .ignored }
         let returns = known.presence == .gone && member.presence == .present
-        return returns && isFull ? .ignored : .newer
+        return returns && !hasRoomToWait ? .ignored : .newer
     }
+
+    /// Whether there is room for another present peer, as a member or to wait.
+    private var hasRoomToWait: Bool { !isFull || waiting.count < Self.maximumWaitingCount }
 
     private static func isNewer(_ new: SessionMember, than old: SessionMember) -> Bool {
         if new.incarnation != old.incarnation { return new.incarnation > old.incarnation }
@@ -131,25 +145,50 @@ struct MemberTable: Sendable {
     private var maximumGoneCount: Int { max(8, SessionFrame.maximumRosterCount - maximumMemberCount) }
 
     /// Stores another member's entry.
-    /// - Returns: The change of the member's presence, if any.
-    mutating func store(_ member: SessionMember) -> SessionChange? {
+    /// - Returns: The changes of presence: that of the member, and that of a peer for which there is room now.
+    mutating func store(_ member: SessionMember, now: MonotonicInstant) -> [SessionChange] {
         let before = entries[member.id]
-        guard member.id != own, before != member else { return nil }
+        guard member.id != own, before != member else { return [] }
         entries[member.id] = member
         changed[member.id] = []
         switch (before?.presence ?? .gone, member.presence) {
         case (.gone, .present):
             gone.removeAll { $0 == member.id }
-            otherIDs.insert(member.id, at: otherIDs.firstIndex { member.id < $0 } ?? otherIDs.count)
-            return .joined(member)
+            guard !isFull else {
+                waiting[member.id] = now
+                return []
+            }
+            insert(member.id)
+            return [.joined(member)]
         case (.present, .gone):
-            otherIDs.removeAll { $0 == member.id }
             recordDeparture(member.id)
-            return .left(member.id)
+            if waiting.removeValue(forKey: member.id) != nil { return [] }
+            otherIDs.removeAll { $0 == member.id }
+            let first = waiting.min { ($0.value, $0.key) < ($1.value, $1.key) }
+            guard let next = first.flatMap({ entries[$0.key] }) else { return [.left(member.id)] }
+            waiting[next.id] = nil
+            insert(next.id)
+            return [.left(member.id), .joined(next)]
         case (.gone, .gone) where before == nil: recordDeparture(member.id)
         default: break
         }
-        return nil
+        return []
+    }
+
+    /// Forgets the peers that have waited for too long: by now others do not count them as members either, or never will.
+    mutating func forgetWaiting(now: MonotonicInstant) {
+        for (id, arrival) in waiting where now - arrival >= Self.waitingTimeout {
+            waiting[id] = nil
+            entries[id] = nil
+            changed[id] = nil
+        }
+    }
+
+    /// The next time at which ``forgetWaiting(now:)`` has an effect.
+    var waitingDeadline: MonotonicInstant? { waiting.values.min().map { $0 + Self.waitingTimeout } }
+
+    private mutating func insert(_ id: PeerID) {
+        otherIDs.insert(id, at: otherIDs.firstIndex { id < $0 } ?? otherIDs.count)
     }
 
     private mutating func recordDeparture(_ id: PeerID) {
@@ -186,6 +225,9 @@ struct MemberTable: Sendable {
         changed[own] = []
     }
 
+    /// Limit on peers that wait for room: a session of the default size may have twice its members for a moment.
+    private static let maximumWaitingCount = 8
+    private static let waitingTimeout = Duration.seconds(10)
     /// Limit on the step from the known incarnation to a claimed one.
     private static let maximumIncarnationStep: UInt32 = 1024
 }

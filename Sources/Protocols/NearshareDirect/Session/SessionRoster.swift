@@ -5,7 +5,7 @@ package import NearshareBase
 ///
 ///     a member as seen from this one:   not connected ──► connecting ◄──► connected (directly or by a relay)
 ///
-/// The parts are ``MemberTable``, ``Reachability`` and ``DiscoveredAddresses``.
+/// The parts are ``MemberTable``, ``JoinOrder``, ``Reachability`` and ``DiscoveredAddresses``.
 package struct SessionRoster: Sendable {
     /// The limits and the topology of a session.
     package struct Settings: Sendable, Hashable {
@@ -43,6 +43,7 @@ package struct SessionRoster: Sendable {
     /// The settings of the program.
     package let settings: Settings
     private var table: MemberTable
+    private var joinOrder = JoinOrder()
     private var reachability = Reachability()
     private var departureClaims: [PeerID: DepartureClaim] = [:]
     /// The member from which a member was first heard of, for those that have not joined at this member.
@@ -133,6 +134,10 @@ package struct SessionRoster: Sendable {
 
     /// Merges the roster of another member. Claims about this member that are not true any more are refuted.
     package mutating func receive(_ members: [SessionMember], from announcer: PeerID, now: MonotonicInstant) {
+        let known = table.presentIDs
+        // News leave out the entry of the member that they are sent to.
+        let isWhole = members.contains { $0.id == table.own }
+        defer { if isWhole { joinOrder.recordRoster(table.presentIDs.filter { !known.contains($0) }) } }
         for member in members where member.presence == .gone || !isRemoved(member.fingerprint) {
             let before = table.member(member.id)
             defer { if table.isKnown(member) { table.recordKnowledge(of: member.id, by: announcer) } }
@@ -158,7 +163,7 @@ package struct SessionRoster: Sendable {
 
     /// Records that a member leaves.
     package mutating func recordDeparture(of id: PeerID, now: MonotonicInstant) {
-        guard id != table.own, var member = table.member(id) else { return }
+        guard id != table.own, var member = table.presentEntry(id) else { return }
         member.presence = .gone
         store(member, now: now)
         updateTopology(now: now)
@@ -178,20 +183,68 @@ package struct SessionRoster: Sendable {
     }
 
     private mutating func store(_ member: SessionMember, now: MonotonicInstant) {
-        let wasFull = isFull
-        guard let change = table.store(member) else { return }
-        if member.presence == .present {
-            reachability.add(member.id, now: now)
-        } else {
-            reachability.remove(member.id)
-            departureClaims[member.id] = nil
-            announcers[member.id] = nil
-            demandedLinks.remove(member.id)
-            discovered.removeExcess(ofFormerMember: member.id)
-            // Other members may have rejected a member for which there is room now.
-            if wasFull { table.markAllChanged() }
+        let (wasFull, wasAlone) = (isFull, table.otherIDs.isEmpty)
+        if member.presence == .gone { announcers[member.id] = nil }
+        for change in table.store(member, now: now) {
+            switch change {
+            case .joined(let joined): reachability.add(joined.id, now: now)
+            case .left(let id):
+                reachability.remove(id)
+                departureClaims[id] = nil
+                demandedLinks.remove(id)
+                discovered.removeExcess(ofFormerMember: id)
+                // Other members may have rejected a member for which there is room now.
+                if wasFull { table.markAllChanged() }
+            case .state: break
+            }
+            changes.append(change)
         }
-        changes.append(change)
+        if wasAlone, !table.otherIDs.isEmpty { joinOrder.recordJoin(of: member.id, now: now) }
+        if !wasAlone, table.otherIDs.isEmpty { joinOrder.recordEnd() }
+    }
+
+    // MARK: More peers than the limit
+
+    /// The answer to the invitation of a peer in the same room, whose group and this one become one.
+    package enum MergeDecision: Sendable, Hashable {
+        case merge
+        /// Together they exceed the limit, and this member joins the larger group alone; of two equal ones, that of the lower id.
+        case stepBackAndMerge
+        /// Together they exceed the limit, or this member does not know its own group yet.
+        case refuse
+    }
+
+    /// Whether this member has just joined others, and does not know them all yet. Until then it meets no further group of the room.
+    package func isIncomplete(now: MonotonicInstant) -> Bool { joinOrder.isIncomplete(now: now) }
+
+    /// Decides about the invitation of a peer in the same room.
+    /// - Parameter count: the members of its group, itself included, by its own count.
+    package func mergeDecision(about peer: PeerID, inGroupOf count: Int, now: MonotonicInstant) -> MergeDecision {
+        let ownCount = table.otherIDs.count + 1
+        if table.member(peer) != nil { return .merge }
+        if isIncomplete(now: now) { return .refuse }
+        if ownCount + count <= settings.maximumMemberCount { return .merge }
+        // Alone, this member may find that there is no room only when it has joined.
+        if ownCount == 1 { return .merge }
+        let isLarger = (count, table.own) > (ownCount, peer)
+        return isLarger && count < settings.maximumMemberCount ? .stepBackAndMerge : .refuse
+    }
+
+    /// Whether this member has to step back: it has joined at the same time as others, and all together exceed the limit.
+    package func isSurplus(now: MonotonicInstant) -> Bool {
+        joinOrder.isSurplus(table.own, among: table.presentIDs, limit: settings.maximumMemberCount, now: now)
+    }
+
+    /// Forgets all other members, which know that this one has left, so that it can join again once there is room.
+    package mutating func stepBack() {
+        for id in table.otherIDs { changes.append(.left(id)) }
+        var own = table.ownEntry
+        own.incarnation &+= 1
+        own.neighbours = []
+        table = MemberTable(own: own, maximumMemberCount: settings.maximumMemberCount)
+        reachability = Reachability()
+        (departureClaims, announcers, demandedLinks, hubs) = ([:], [:], [], [:])
+        joinOrder.recordEnd()
     }
 
     // MARK: Removal
@@ -397,6 +450,7 @@ package struct SessionRoster: Sendable {
 
     /// Removes members that have been unreachable for too long, and resolves claims of departure.
     package mutating func advance(to now: MonotonicInstant) {
+        table.forgetWaiting(now: now)
         // Sorted, so that all members reach the same result.
         let expired = departureClaims.filter { now - $0.value.time >= Self.claimTimeout }.keys
         for id in expired.sorted() { resolveDepartureClaim(of: id, now: now) }
@@ -410,7 +464,7 @@ package struct SessionRoster: Sendable {
                 !isMesh || table.member(id)?.addresses.isEmpty == true
             }
             + departureClaims.values.map { $0.time + Self.claimTimeout } + hubs.values.map { $0 + hubStabilityInterval }
-            + (table.hasUpdates ? [updateTime.map { $0 + updateInterval }].compactMap { $0 } : [])
+            + [table.waitingDeadline, table.hasUpdates ? updateTime.map { $0 + updateInterval } : nil].compactMap(\.self)
         // Times in the past have been handled without effect.
         return times.filter { $0 > now }.min()
     }

@@ -1,0 +1,47 @@
+internal import NearshareBase
+
+/// The members that joined the session before this one, as far as this one can tell. Members admit peers without asking each
+/// other, so more than the limit may join at the same time. Then those step back that have just joined and come last: after the
+/// members that were there before, in the order of ids.
+struct JoinOrder: Sendable {
+    private var seniors: Set<PeerID> = []
+    /// The time at which this member joined others; nil while it is alone.
+    private var joinTime: MonotonicInstant?
+    /// The first whole roster of another member has not arrived.
+    private var awaitsRoster = false
+
+    /// Records that this member was alone, and has joined another one.
+    mutating func recordJoin(of other: PeerID, now: MonotonicInstant) {
+        (joinTime, seniors, awaitsRoster) = (now, [other], true)
+    }
+
+    /// Records that this member is alone again.
+    mutating func recordEnd() { (joinTime, seniors, awaitsRoster) = (nil, [], false) }
+
+    /// Records the peers in the whole roster of another member that were not known before: those in the first one were there before
+    /// this member.
+    mutating func recordRoster(_ new: some Sequence<PeerID>) {
+        if awaitsRoster { seniors.formUnion(new) }
+        awaitsRoster = false
+    }
+
+    /// Whether this member has just joined others, and does not know them all yet.
+    func isIncomplete(now: MonotonicInstant) -> Bool {
+        awaitsRoster && joinTime.map { now - $0 <= Self.rosterTimeout } == true
+    }
+
+    /// Whether this member has to step back. One that joined some time ago never does: others could make it leave by naming members
+    /// that do not exist (S4).
+    /// - Parameters:
+    ///   - present: all present peers besides this one, also those for which there is no room here.
+    ///   - limit: the limit on members, this one included.
+    func isSurplus(_ own: PeerID, among present: [PeerID], limit: Int, now: MonotonicInstant) -> Bool {
+        guard present.count >= limit, let joinTime, now - joinTime <= Self.joinTimeout else { return false }
+        return present.count { seniors.contains($0) || $0 < own } >= limit
+    }
+
+    /// The time for which a member counts as one that has just joined: news of others reach it within a fraction of that.
+    private static let joinTimeout = Duration.seconds(10)
+    /// The time for the first whole roster to arrive.
+    private static let rosterTimeout = Duration.seconds(2)
+}
