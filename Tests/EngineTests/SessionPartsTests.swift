@@ -53,6 +53,37 @@ import Testing
         #expect(members.isTrusted(peer(2)) == false)
     }
 
+    @Test func `a member that reads none of its messages for two seconds is slow, until it reads again`() {
+        func after(_ seconds: Double) -> MonotonicInstant { now + .milliseconds(Int(seconds * 1000)) }
+        var slow = SlowMembers()
+        let (reader, sleeper, absent) = (peer(2).id, peer(3).id, peer(4).id)
+        #expect(slow.deadline == nil)
+        #expect(slow.recordMessage(to: sleeper, now: now) == true)
+        #expect(slow.deadline == after(2))
+        // One wake of the timer is enough for all.
+        #expect(slow.recordMessage(to: reader, now: after(1)) == false)
+        #expect(slow.recordMessage(to: absent, now: after(1)) == false)
+        #expect(slow.recordMessage(to: sleeper, now: after(1.9)) == false)
+        #expect(slow.recordReading(by: reader, hasUnread: true, now: after(1.5)) == false)
+        #expect(slow.drain(now: after(1.9), isConnected: { $0 != absent }).isEmpty)
+        #expect(slow.drain(now: after(2), isConnected: { $0 != absent }) == [sleeper])
+        #expect(slow.isSlow(sleeper) && !slow.isSlow(reader) && !slow.isSlow(absent))
+        #expect(slow.deadline == after(3.5))
+        #expect(slow.recordReading(by: reader, hasUnread: false, now: after(3)) == false)
+        // It was out of reach until then, and cannot have read.
+        #expect(slow.drain(now: after(3.5), isConnected: { $0 != absent }).isEmpty)
+        slow.recordLink(to: absent, now: after(4))
+        #expect(slow.drain(now: after(5.5), isConnected: { _ in true }).isEmpty)
+        #expect(slow.drain(now: after(6), isConnected: { _ in true }) == [absent])
+        // Both are reported once.
+        #expect(slow.deadline == nil)
+        #expect(slow.drain(now: after(60), isConnected: { _ in true }).isEmpty)
+        #expect(slow.recordReading(by: sleeper, hasUnread: true, now: after(61)) == true)
+        #expect(!slow.isSlow(sleeper) && slow.deadline == after(63))
+        slow.remove(absent)
+        #expect(!slow.isSlow(absent))
+    }
+
     @Test("a member without a channel takes all, one with a full window none") func window() {
         var members = members(limit: 8)
         #expect(members.hasRoom(for: peer(2).id, isUrgent: false))

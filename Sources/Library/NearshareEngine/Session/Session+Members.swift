@@ -335,6 +335,7 @@ extension Session {
         let now = node.settings.clock()
         update { state in
             state.members.updateReachability(of: link.peer, now: now)
+            state.slow.recordLink(to: link.peer, now: now)
             if link.relay == nil, let port = node.listeningPort {
                 let interfaceHosts = node.interfaceAddresses
                 if !interfaceHosts.isEmpty {

@@ -43,11 +43,13 @@ extension Session {
             while !waiting.isEmpty {
                 var full: [PeerID] = []
                 for target in waiting {
+                    if settings.slowMembers != .wait, isTooSlow(target) {
+                        dropped.append(target)
+                        continue
+                    }
                     do throws(SessionError) {
                         if let receipt = try append(message, isUrgent: isUrgent, for: target, expiry: expiry) {
                             receipts.append(receipt)
-                        } else if isTooSlow(target) {
-                            dropped.append(target)
                         } else {
                             full.append(target)
                         }
@@ -91,7 +93,7 @@ extension Session {
 
     // MARK: Slow members
 
-    /// Whether messages to a member are dropped rather than wait.
+    /// Whether messages to a member are dropped.
     private func isTooSlow(_ member: PeerID) -> Bool { state.withLock { isTooSlow(member, $0) } }
 
     private func isTooSlow(_ member: PeerID, _ state: borrowing State) -> Bool {
@@ -100,7 +102,10 @@ extension Session {
 
     /// Reports the members that have become slow, and removes them if the policy says so.
     func reportSlowMembers(now: MonotonicInstant) {
-        let slow = state.withLock { $0.slow.drain(now: now) }
+        let slow = state.withLock { state in
+            let roster = state.members.roster
+            return state.slow.drain(now: now) { roster.isLinked($0) }
+        }
         guard !slow.isEmpty else { return }
         for member in slow {
             emit(.slow(member))
@@ -175,7 +180,7 @@ extension Session {
     ) throws(SessionError) -> SentMessage.Receipt? {
         let now = node.settings.clock()
         typealias Appended = (links: [SessionLink], isAlone: Bool, receipt: SentMessage.Receipt)
-        var isNewlyFull = false
+        var hasNewDeadline = false
         let attempt: Result<Appended?, SessionError> = state.withLock { state in
             if let end = state.end { return .failure(end) }
             if !state.members.hasChannel(to: member) {
@@ -183,15 +188,12 @@ extension Session {
                 // Announced by other members and not connected yet: the message is kept until then.
                 addChannel(to: member, &state)
             }
-            guard let appended = state.members.append(message, isUrgent: isUrgent, for: member, expiry: expiry)
-            else {
-                isNewlyFull = state.slow.recordFullWindow(of: member, now: now)
-                return .success(nil)
-            }
+            let appended = state.members.append(message, isUrgent: isUrgent, for: member, expiry: expiry)
+            if appended != nil { hasNewDeadline = state.slow.recordMessage(to: member, now: now) }
             return .success(appended)
         }
         // The timer's deadlines have changed.
-        if expiry != nil || isNewlyFull { timer.wake() }
+        if expiry != nil || hasNewDeadline { timer.wake() }
         guard let (links, isAlone, receipt) = try attempt.get() else { return nil }
         if links.isEmpty { demandLink(to: member) }
         // A single message is sent from here at once; several are batched by the writer thread.
@@ -257,13 +259,19 @@ extension Session {
     }
 
     private func handle(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
-        let (arrival, hasReceiptWaiters, hasMetadataToSend) = state.withLock { state in
+        let now = node.settings.clock()
+        let (arrival, hasReceiptWaiters, hasMetadataToSend, hasNewDeadline) = state.withLock { state in
             let arrival = state.members.receive(frames, on: link)
             // Under the lock, before another link of the same member delivers the next messages.
             if let arrival { inbox.append(contentsOf: arrival.messages) }
-            if arrival?.makesRoom == true { state.slow.recordRoom(of: link.peer) }
-            return (arrival, state.receiptWaiterCount > 0, state.members.hasMetadataToSend)
+            var hasNewDeadline = false
+            if arrival?.hasRead == true {
+                let hasUnread = state.members.unacknowledgedCount(of: link.peer) > 0
+                hasNewDeadline = state.slow.recordReading(by: link.peer, hasUnread: hasUnread, now: now)
+            }
+            return (arrival, state.receiptWaiterCount > 0, state.members.hasMetadataToSend, hasNewDeadline)
         }
+        if hasNewDeadline { timer.wake() }
         guard let arrival else { return }
         if !arrival.messages.isEmpty { notifyArrival() }
         if let lostCount = arrival.lostCount { emit(.restarted(link.peer, lost: lostCount)) }

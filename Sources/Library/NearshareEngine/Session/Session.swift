@@ -74,8 +74,9 @@ public final class Session: Sendable {
         case restarted(PeerID, lost: Int)
         /// A member has set its metadata. Of several changes that were not read, only the latest is reported.
         case metadata(PeerID, StructuredValue?)
-        /// The member's program has not read its messages for two seconds, and more are sent to it. It is reported once, until
-        /// the member reads again; see ``SessionSettings/slowMembers``.
+        /// The member is connected, messages to it are unread, and for two seconds its program has read none of them. A link that
+        /// delivers nothing for so long looks the same. It is reported once, until the member reads again;
+        /// see ``SessionSettings/slowMembers``.
         case slow(PeerID)
         /// A member has left, was out of reach for longer than ``SessionSettings/timeout``, or was removed. The count is of
         /// reliable messages that it had not acknowledged, and that are lost.
@@ -338,7 +339,7 @@ public final class Session: Sendable {
         let (result, changes, updates, gone, metadata, isSurplus) = state.withLock { state in
             let result = body(&state)
             let changes = state.members.drainChanges()
-            for case .left(let id, _) in changes.changes { state.slow.recordRoom(of: id) }
+            for case .left(let id, _) in changes.changes { state.slow.remove(id) }
             let metadata = state.members.sendMetadata()
             return (
                 result, changes.changes, state.members.drainUpdates(now: now), changes.removedLinks, metadata,

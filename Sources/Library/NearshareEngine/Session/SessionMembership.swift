@@ -59,10 +59,13 @@ struct SessionMembership {
         var hasFrames = false
         /// Messages can be appended again, or all were acknowledged.
         var makesRoom = false
+        /// Messages were acknowledged, or are lost: fewer wait for the peer's program.
+        var hasRead = false
     }
 
     mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> Arrival {
         let (hadRoom, hadRoomForUrgent) = (channel.hasRoom, channel.hasRoomForUrgent)
+        let unreadCount = channel.unacknowledgedCount
         var arrival = Arrival()
         arrival.messages.reserveCapacity(frames.count)
         do throws(MalformedInput) {
@@ -85,6 +88,7 @@ struct SessionMembership {
             arrival.failure = error
         }
         arrival.hasFrames = channel.hasFrame(for: link.channelLink)
+        arrival.hasRead = channel.unacknowledgedCount < unreadCount
         arrival.makesRoom =
             (!hadRoom && channel.hasRoom) || (!hadRoomForUrgent && channel.hasRoomForUrgent) || channel.isEmpty
         return arrival
