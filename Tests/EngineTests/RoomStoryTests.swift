@@ -183,6 +183,38 @@ import Testing
         }
     }
 
+    @Test(
+        "S20: a peer whose key the user has declined is refused without another question, and is not invited",
+        arguments: LinkKind.allCases)
+    func declines(_ linkKind: LinkKind) async throws {
+        try await withNodes(1, linkKind) { network, nodes in
+            let session = try nodes[0].join("attic", for: try Self.service, admission: .ask)
+            let questionCount = Monitor(0)
+            let answers = Task {
+                for await question in session.identityQuestions {
+                    questionCount.update { $0 += 1 }
+                    question.answer(isSame: false)
+                }
+            }
+            let port = try #require(nodes[0].listeningPort)
+            let hostile = HostileMember(TestNetwork.identity(9))
+            let transport = network.settings(9).transport
+            // More than the limit on questions: those that are not asked do not count.
+            for _ in 0...PromptRateLimiter.maximumCountPerSource {
+                let link = try await hostile.connect(to: port, over: transport)
+                defer { link.close() }
+                link.say(SessionFrame.invite(session.id, timeout: .seconds(30), proof: [], context: []).encoded)
+                try await link.wait { (try? SessionFrame(decoding: $0[...])) == .refuse(session.id, .untrusted) }
+            }
+            #expect(questionCount.withLock { $0 } == 1)
+            let destination = network.destination(9, port)
+            let error = await #expect(throws: SessionError.self) { try await session.inviteIntoRoom(destination) }
+            if case .untrusted? = error {} else { Issue.record("\(String(describing: error))") }
+            await session.leave()
+            await answers.value
+        }
+    }
+
     @Test("S19: a peer that does not know the secret is not admitted", arguments: LinkKind.allCases)
     func secret(_ linkKind: LinkKind) async throws {
         try await withNodes(1, linkKind) { network, nodes in

@@ -21,14 +21,9 @@ extension InvitationPolicy {
 }
 
 extension TrustPolicy {
-    /// Trusts known keys and keys that a member vouches for; about others, the user compares the short code at the terminal.
-    public static let askAtTerminal = TrustPolicy { check in
-        switch check.peer.trustStatus {
-        case .known: return true
-        case .new where check.voucher != nil: return true
-        case .new, .nameClash:
-            let name = check.peer.name.shown
-            return await TerminalPrompt.shared.confirm("does \(name) see the short code \(check.shortCode)?")
-        }
+    /// ``askAtFirstMeeting`` with the questions at the terminal. Without a terminal they are answered with no.
+    public static let askAtTerminal = TrustPolicy.askingAtFirstMeeting { check in
+        let name = check.peer.name.shown
+        return await TerminalPrompt.shared.confirm("does \(name) see the short code \(check.shortCode)?")
     }
 }

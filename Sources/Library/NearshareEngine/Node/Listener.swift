@@ -55,11 +55,16 @@ public struct Listener: Sendable {
             }
             if policy.isProof { return try? invitation.accept(settings) }
             guard let code = await invitation.shortCode else { return nil }
-            switch await settings.trust.judge(IdentityCheck(peer: invitation.peer, shortCode: code, voucher: nil)) {
-            case .trusted: return try? invitation.accept(settings)
-            case .untrusted: invitation.declineUnprompted(.untrusted)
-            case .ask: return try? invitation.accept(settings, asksTrust: true)
+            let check = IdentityCheck(peer: invitation.peer, shortCode: code, voucher: nil)
+            let isTrusted: Bool
+            switch await settings.trust.judge(check) {
+            case .trusted: isTrusted = true
+            case .untrusted: isTrusted = false
+            case .ask(nil): return try? invitation.accept(settings, asksTrust: true)
+            case .ask(let user?): isTrusted = await user(check)
             }
+            if isTrusted { return try? invitation.accept(settings) }
+            invitation.declineUnprompted(.untrusted)
             return nil
         }
     }

@@ -254,6 +254,7 @@ extension Node {
         case .secret: incoming.driver.send(.refuse(session.id, .declined))
         case .open: merge(peer, on: incoming, into: session, known, context)
         case .ask:
+            if session.hasDeclined(peer) { return incoming.driver.send(.refuse(session.id, .untrusted)) }
             guard room.beginQuestion(about: peer.id) else {
                 return incoming.driver.send(.refuse(session.id, .declined))
             }

@@ -28,6 +28,8 @@ final class OutgoingSessionLink: Sendable {
     private let secret: [UInt8]?
     private let expected: PeerID?
     let voucher: PeerID?
+    /// Whether the user is asked about a key that was declined before: the program has invited the peer again.
+    let asksAgain: Bool
     let outcome: Promise<Result<PeerID, SessionError>>
     /// Fulfilled when the handshake is over, and the peer can receive the invitation.
     let invited = Promise<Void>()
@@ -39,7 +41,7 @@ final class OutgoingSessionLink: Sendable {
 
     init(
         invitation: SessionFrame, secret: [UInt8]?, room: Room? = nil, expected: PeerID?, voucher: PeerID?,
-        outcome: Promise<Result<PeerID, SessionError>>
+        asksAgain: Bool = false, outcome: Promise<Result<PeerID, SessionError>>
     ) {
         self.invitation = invitation
         self.secret = secret
@@ -47,6 +49,7 @@ final class OutgoingSessionLink: Sendable {
         state = Mutex(State(isProven: room?.credentials.secret == nil))
         self.expected = expected
         self.voucher = voucher
+        self.asksAgain = asksAgain
         self.outcome = outcome
     }
 

@@ -6,7 +6,8 @@ internal import Synchronization
 public enum RoomAdmission: Sendable, Hashable {
     /// Admits all peers that join the room. Keys are not compared.
     case open
-    /// Admits the peers that the trust policy of the settings trusts: by default, both users compare short codes.
+    /// Admits the peers that the trust policy of the settings trusts: by default, both users compare short codes within a minute.
+    /// A user's no holds as long as the session.
     case ask
     /// Admits the peers that prove to know the secret, such as a word said in the room. Neither a listener nor a peer that does
     /// not know it can test guesses on its own: each needs an attempt to join, of which a member answers about ten a minute. A

@@ -36,6 +36,9 @@ extension Session {
         if let id = destination.id, room?.asks(about: id) == true {
             throw .unavailable("the peer has invited this node, and the user is being asked")
         }
+        if let id = destination.id, state.withLock({ $0.members.hasDeclined(id) }) {
+            throw .untrusted("the user has declined the key of \(id.hex)")
+        }
         let now = node.settings.clock()
         let count: UInt8? = state.withLock { state in
             let roster = state.members.roster
@@ -68,7 +71,8 @@ extension Session {
             let outcome = Promise<Result<PeerID, SessionError>>()
             let driver = node.makeDriver(link, .initiator)
             let outgoingLink = OutgoingSessionLink(
-                invitation: invitation, secret: secret, room: room, expected: destination.id, voucher: nil, outcome: outcome)
+                invitation: invitation, secret: secret, room: room, expected: destination.id, voucher: nil,
+                asksAgain: room == nil, outcome: outcome)
             guard node.start({ await self.follow(driver, link, outgoingLink) }) else {
                 link.close()
                 throw .left
@@ -202,8 +206,8 @@ extension Session {
                 case .shortCode(let code):
                     open.setShortCode(code)
                     guard let peer = known.peer(node.settings) else { continue }
-                    let prompt =
-                        outgoingLink.asksForRoom ? node.promptLimiter.admit(peer, on: .link(link.remote)) : .exempt
+                    let asks = outgoingLink.asksForRoom && !hasDeclined(peer)
+                    let prompt = asks ? node.promptLimiter.admit(peer, on: .link(link.remote)) : .exempt
                     guard let prompt else {
                         abandon(driver, outgoingLink, because: Self.unconfirmedCode)
                         continue
@@ -211,7 +215,7 @@ extension Session {
                     let check = IdentityCheck(peer: peer, shortCode: code.description, voucher: outgoingLink.voucher)
                     let peerInfo = known
                     node.start { [self] in
-                        let isTrusted = await judge(check)
+                        let isTrusted = await judge(check, asksAgain: outgoingLink.asksAgain)
                         if isTrusted { prompt.release() }
                         let queuedFrames = outgoingLink.decided(isTrusted: isTrusted) { join(peerInfo) }
                         guard isTrusted else { return abandon(driver, outgoingLink, because: Self.unconfirmedCode) }

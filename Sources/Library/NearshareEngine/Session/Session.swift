@@ -369,23 +369,43 @@ public final class Session: Sendable {
     }
 
     /// Decides whether a peer's key is trusted, by the policy or the user.
-    func judge(_ check: IdentityCheck) async -> Bool {
+    /// - Parameter asksAgain: whether the user is asked about a key that was declined before in this session.
+    func judge(_ check: IdentityCheck, asksAgain: Bool = false) async -> Bool {
         guard let proven = check.peer.proven else { return false }
         if state.withLock({ $0.members.isTrusted(proven) }) { return true }
         switch await settings.trust.judge(check) {
         case .trusted: return true
         case .untrusted: return false
-        case .ask:
-            let answer = Promise<Bool>()
-            eventQueues.emit(IdentityQuestion(check, answer), to: eventQueues.questions)
-            return await firstResult(
-                of: { await answer.value ?? false },
-                { [stopping = node.stopping] in
-                    // The program may keep the question for longer than the node runs.
-                    _ = await stopping.value
-                    return false
-                })
+        case .ask(let user):
+            if !asksAgain, hasDeclined(check.peer) { return false }
+            guard let isSame = await answer(to: check, by: user) else { return false }
+            if !isSame { state.withLock { $0.members.recordDecline(of: proven.fingerprint) } }
+            return isSame
         }
+    }
+
+    /// Asks the user about a key.
+    /// - Returns: nil when the answer is no longer needed.
+    private func answer(to check: IdentityCheck, by user: (@Sendable (IdentityCheck) async -> Bool)?) async -> Bool? {
+        if let user {
+            let isSame = await user(check)
+            return Task.isCancelled ? nil : isSame
+        }
+        let answer = Promise<Bool>()
+        eventQueues.emit(IdentityQuestion(check, answer), to: eventQueues.questions)
+        return await firstResult(
+            of: { await answer.value },
+            { [stopping = node.stopping] () -> Bool? in
+                // The program may keep the question for longer than the node runs.
+                _ = await stopping.value
+                return nil
+            })
+    }
+
+    /// Whether the user has declined the key of a peer in this session, and has not met it elsewhere since.
+    func hasDeclined(_ peer: Peer) -> Bool {
+        if case .known = peer.trustStatus { return false }
+        return state.withLock { $0.members.hasDeclined(peer.fingerprint) }
     }
 
     func emit(_ change: Change) { eventQueues.emit(change, to: eventQueues.changes) }

@@ -9,6 +9,10 @@ struct SessionMembers {
     private var memberships: [PeerID: SessionMembership] = [:]
     /// Keys that were decided about: a member that reconnects is accepted without a question.
     private var trustedKeys: [PeerID: Fingerprint] = [:]
+    /// Keys that the user has declined, the latest last: a peer that tries again causes no further question.
+    private var declinedKeys: [Fingerprint] = []
+    /// Limit on declined keys that are remembered. Each takes an answer of the user, or of the program in the user's place.
+    private static let maximumDeclinedCount = 1024
     /// The channels of members that have left, for receipts. They contain no messages.
     private var closedChannels: [MessageChannel] = []
     private static let maximumClosedCount = 64
@@ -29,6 +33,18 @@ struct SessionMembers {
 
     func isTrusted(_ peer: AuthenticatedPeer) -> Bool { trustedKeys[peer.id] == peer.fingerprint }
 
+    /// Whether the user has declined the key.
+    func hasDeclined(_ fingerprint: Fingerprint) -> Bool { declinedKeys.contains(fingerprint) }
+
+    /// Whether the user has declined a key with this id.
+    func hasDeclined(_ id: PeerID) -> Bool { declinedKeys.contains { $0.peerID == id } }
+
+    /// Records that the user has declined a key.
+    mutating func recordDecline(of fingerprint: Fingerprint) {
+        guard !hasDeclined(fingerprint) else { return }
+        declinedKeys = declinedKeys.suffix(Self.maximumDeclinedCount - 1) + [fingerprint]
+    }
+
     /// Admits a peer, or accepts a member again.
     /// - Returns: false when the session is full, or the founder has removed the peer.
     mutating func admit(_ peer: AuthenticatedPeer, name: DisplayName, now: MonotonicInstant) -> Bool {
@@ -38,6 +54,7 @@ struct SessionMembers {
             roster.admit(SessionMember(fingerprint: peer.fingerprint, name: name), now: now)
         }
         trustedKeys[peer.id] = peer.fingerprint
+        declinedKeys.removeAll { $0 == peer.fingerprint }
         return true
     }
 

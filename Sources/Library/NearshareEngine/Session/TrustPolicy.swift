@@ -17,8 +17,8 @@ public struct TrustPolicy: Sendable {
     enum Verdict: Sendable {
         case trusted
         case untrusted
-        /// A user has to compare the short authentication strings.
-        case ask
+        /// A user has to compare the short authentication strings: asked by the closure, or by the session where it is nil.
+        case ask((@Sendable (IdentityCheck) async -> Bool)?)
     }
 
     let judge: @Sendable (IdentityCheck) async -> Verdict
@@ -33,14 +33,21 @@ public struct TrustPolicy: Sendable {
     }
 
     /// Trusts known keys, and keys that a member of the session vouches for. Other keys, and a known name with another key,
-    /// are put to the user in ``Session/identityQuestions``.
-    public static let askAtFirstMeeting = TrustPolicy(judge: { check in
-        switch check.peer.trustStatus {
-        case .known: .trusted
-        case .new: check.voucher == nil ? .ask : .trusted
-        case .nameClash: .ask
-        }
-    })
+    /// are put to the user in ``Session/identityQuestions``. A no holds as long as the session: about the same key, only
+    /// ``Session/invite(_:context:secret:timeout:)`` asks again.
+    public static let askAtFirstMeeting = askingAtFirstMeeting(nil)
+
+    /// The rule of ``askAtFirstMeeting``.
+    /// - Parameter user: asks the user; nil to ask with ``Session/identityQuestions``.
+    package static func askingAtFirstMeeting(_ user: (@Sendable (IdentityCheck) async -> Bool)?) -> TrustPolicy {
+        TrustPolicy(judge: { check in
+            switch check.peer.trustStatus {
+            case .known: .trusted
+            case .new: check.voucher == nil ? .ask(user) : .trusted
+            case .nameClash: .ask(user)
+            }
+        })
+    }
 
     /// Trusts only keys that the user has verified.
     public static let verifiedKeys = TrustPolicy { $0.peer.trustStatus.isVerified }
