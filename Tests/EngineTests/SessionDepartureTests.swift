@@ -112,6 +112,41 @@ import Testing
         }
     }
 
+    @Test(
+        "nothing is accepted while a member leaves, and what was handed over before is delivered", arguments: LinkKind.allCases)
+    func leavesWhileSending(_ linkKind: LinkKind) async throws {
+        try await SessionStoryTests().withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
+            let (session, receiver) = (sessions[0], network.id(1))
+            try await session.send(SessionMessage(text: "before"))
+            async let undelivered = session.leave(waiting: .seconds(60))
+            var count = 1
+            do throws(SessionError) {
+                // Until the call has begun.
+                while true {
+                    try await session.send(SessionMessage(text: "meanwhile"))
+                    count += 1
+                    try? await Task.sleep(for: .milliseconds(1))
+                }
+            } catch {
+                #expect(error == .left)
+            }
+            await #expect(throws: SessionError.left) {
+                try await session.send(SessionMessage(text: "meanwhile"), to: [receiver], mode: .unreliable)
+            }
+            await #expect(throws: SessionError.left) { try await session.openStream(named: "meanwhile", to: receiver) }
+            await #expect(throws: SessionError.left) {
+                try await session.sendResource(
+                    InMemorySource(MemoryContent(file: "a", [1])), to: [receiver], resumeKey: Stage.resumeKey)
+            }
+            await #expect(throws: SessionError.left) { try await session.invite(network.destination(2, 1)) }
+            #expect(throws: SessionError.left) { try session.setMetadata("meanwhile") }
+            #expect(session.members.map(\.id) == [receiver], "the session was over before")
+            var messages = sessions[1].messages.makeAsyncIterator()
+            for _ in 0..<count { #expect(await messages.next()?.sender == network.id(0)) }
+            #expect(await undelivered.isEmpty)
+        }
+    }
+
     @Test("leaving says what was not delivered", arguments: LinkKind.allCases)
     func leavesInHaste(_ linkKind: LinkKind) async throws {
         try await SessionStoryTests().withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in

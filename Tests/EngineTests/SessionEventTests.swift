@@ -128,6 +128,33 @@ import Testing
         }
     }
 
+    @Test("leaving reports the end of a transfer that it cuts", arguments: LinkKind.allCases)
+    func cutTransfer(_ linkKind: LinkKind) async throws {
+        try await SessionStoryTests().withSession(of: 2, linkKind) { network, sessions in
+            let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 2_000_000))
+            let sent = try #require(
+                try await sessions[0].sendResource(
+                    InMemorySource(content), to: [network.id(1)], resumeKey: Stage.resumeKey)[network.id(1)])
+            var events = sessions[1].events.makeAsyncIterator()
+            var invitation: Invitation?
+            while invitation == nil, let event = await events.next() {
+                if case .resource(let offer) = event { invitation = offer }
+            }
+            let sink = InMemorySink(holdsAfter: 1)
+            let receiving = try #require(invitation).accept(into: sink)
+            for await _ in sink.held { break }
+            await sessions[1].leave(waiting: .zero)
+            var ended: [Transfer] = []
+            while let event = await events.next() {
+                if case .transferEnded(let transfer, network.id(0)) = event { ended.append(transfer) }
+            }
+            #expect(ended.count == 1 && ended.first === receiving)
+            sink.goOn()
+            #expect(await receiving.result.outcome == .interrupted)
+            #expect(await sent.result.outcome == .interrupted)
+        }
+    }
+
     @Test("an unanswered question that the program keeps does not hold up the end of its node") func keptQuestion() async throws
     {
         let network = TestNetwork(.memory)

@@ -54,7 +54,7 @@ extension Session {
         timeout: Duration
     ) async throws(SessionError) -> PeerID {
         let refusal: SessionError? = state.withLock { state in
-            if let end = state.end { return end }
+            if let refusal = state.refusal { return refusal }
             let count = state.members.roster.others.count
             return state.outgoing.reserveInvitation(memberCount: count, limit: settings.memberLimit) ? nil : .full
         }

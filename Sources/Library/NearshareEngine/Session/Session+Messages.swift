@@ -151,7 +151,7 @@ extension Session {
     private func targets(_ members: [PeerID]?) throws(SessionError) -> [PeerID] {
         if let members { try check(receivers: members) }
         let found: Result<[PeerID], SessionError> = state.withLock { state in
-            if let end = state.end { return .failure(end) }
+            if let refusal = state.refusal { return .failure(refusal) }
             guard let members else {
                 let all = state.members.roster.memberIDs
                 return all.isEmpty ? .failure(Self.noMembers) : .success(all)
@@ -405,7 +405,7 @@ extension Session {
     /// - Returns: nil when the member is reached, and a link is still to be opened.
     private func knownLink(to member: PeerID) -> Result<SessionLink?, SessionError> {
         state.withLock { state in
-            if let end = state.end { return .failure(end) }
+            if let refusal = state.refusal { return .failure(refusal) }
             guard member != node.id else { return .failure(.isThisNode) }
             guard state.members.roster.state(of: member).isConnected else { return .failure(.notConnected(member)) }
             // The peer refuses streams and offers until it has joined as well (A1).

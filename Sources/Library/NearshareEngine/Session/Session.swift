@@ -93,7 +93,8 @@ public final class Session: Sendable {
         case stream(ByteStream)
         /// An offer of a member. An invitation released unanswered is declined.
         case resource(Invitation)
-        /// The end of a transfer, in either direction; its result no longer has to be waited for.
+        /// The end of a transfer, in either direction, reported once; its result no longer has to be waited for. One that the end
+        /// of the session cuts is reported at that moment, and its result follows at once.
         case transferEnded(Transfer, with: PeerID)
         /// A key that the user has to decide about.
         case question(IdentityQuestion)
@@ -121,10 +122,14 @@ public final class Session: Sendable {
         var acknowledgements: MonotonicInstant?
         /// Tasks that wait for receipts.
         var receiptWaiterCount = 0
+        /// This node is leaving: what was handed over is delivered, and nothing else is accepted.
+        var isLeaving = false
         /// The reason why the session is over.
         var end: SessionError?
 
         var isOver: Bool { end != nil }
+        /// The error of an operation that begins now; nil while the session accepts it.
+        var refusal: SessionError? { end ?? (isLeaving ? .left : nil) }
     }
 
     /// Limit on an unreliable message: one packet on every network.
@@ -231,11 +236,11 @@ public final class Session: Sendable {
             throw SessionError.invalidParameter(
                 "the metadata has \(encoded.count) bytes; the limit is \(SessionMember.maximumMetadataByteCount)")
         }
-        let end = update { state in
-            if !state.isOver { state.members.setOwnMetadata(encoded) }
-            return state.end
+        let refusal = update { state in
+            if state.refusal == nil { state.members.setOwnMetadata(encoded) }
+            return state.refusal
         }
-        if let end { throw end }
+        if let refusal { throw refusal }
     }
 
     // MARK: Lifecycle
@@ -271,11 +276,19 @@ public final class Session: Sendable {
     }
 
     /// Leaves the session, after reliable messages, finished streams and transfers have arrived, or `waiting` has passed; a
-    /// negative time counts as none. The sequences of the session end when the program has read what had arrived before; a
-    /// message that is read only then counts as lost at its sender.
-    /// - Returns: what had not arrived, for each member concerned; nothing when all has.
+    /// negative time counts as none, and more than a day as a day. A message has arrived when the member's program has read it.
+    /// Cancelling the task ends the waiting.
+    ///
+    /// What is begun during the call throws ``SessionError/left``, as afterwards: messages, streams, offers, invitations and
+    /// metadata. A send that waits for room by then goes on while the call waits. The sequences of the session end when the
+    /// program has read what had arrived before; a message that is read only then counts as lost at its sender.
+    /// - Parameter waiting: 5 seconds by default.
+    /// - Returns: what had not arrived, for each member concerned, by id; nothing when all has, and when the session was over.
     @discardableResult
     public func leave(waiting: Duration = .seconds(5)) async -> [Undelivered] {
+        state.withLock { $0.isLeaving = true }
+        // Calls that wait for a link end.
+        progress.notifyAll()
         let deadline = ContinuousClock.now + min(max(waiting, .zero), Self.maximumLeaveTime)
         await withTimeout(deadline - .now) { await self.waitUntilDelivered() }
         let undelivered = state.withLock { state in state.isOver ? [] : state.undelivered }
@@ -299,10 +312,10 @@ public final class Session: Sendable {
 
     /// Ends the session at once.
     func end(_ reason: SessionError = .left) {
-        let (links, openings, reason) = state.withLock { state in
+        let (links, openings, reason, cutTransfers) = state.withLock { state in
             let reason = state.end ?? reason
             state.end = reason
-            return (state.members.removeLinks(), state.outgoing.removeAll(), reason)
+            return (state.members.removeLinks(), state.outgoing.removeAll(), reason, state.transfers.removeRunning())
         }
         for (driver, outgoingLink) in openings where outgoingLink.link == nil {
             // One that is joining tells its outcome itself.
@@ -314,6 +327,8 @@ public final class Session: Sendable {
         timer.stop()
         datagrams?.close()
         inbox.finish()
+        // Before they have ended: no event is added afterwards.
+        for entry in cutTransfers { eventQueues.emit(entry, to: eventQueues.endedTransfers) }
         eventQueues.finish()
         progress.notifyAll()
         memberChange.notifyAll()
@@ -428,9 +443,9 @@ public final class Session: Sendable {
     func follow(_ transfer: Transfer, with member: PeerID) {
         state.withLock { $0.transfers.insert(transfer, with: member) }
         // Weak: an unread offer, which never ends, is among the events.
-        transfer.onEnd { [weak eventQueues] transfer in
-            guard let eventQueues else { return }
-            eventQueues.emit((member: member, transfer: transfer), to: eventQueues.endedTransfers)
+        transfer.onEnd { [weak self] transfer in
+            guard let self, self.state.withLock({ $0.transfers.remove(transfer) }) else { return }
+            self.eventQueues.emit((member: member, transfer: transfer), to: self.eventQueues.endedTransfers)
         }
     }
 
