@@ -278,8 +278,13 @@ import Testing
                     let joined = try invitation.accept(SessionStoryTests.trusting)
                     #expect(try await invited == network.id(1))
                     if life == 1 {
-                        let change = await session.changes.first { if case .restarted = $0 { true } else { false } }
-                        #expect(change == .restarted(network.id(1), lost: 3))
+                        var changes: [Session.Change] = []
+                        for await change in session.changes {
+                            changes.append(change)
+                            if case .restarted = change { break }
+                        }
+                        #expect(changes.last == .restarted(network.id(1), lost: 3))
+                        #expect(changes.dropLast().last == .state(network.id(1), .connected(via: nil)))
                         try await session.send(SessionMessage(text: "for the second"))
                         #expect(await joined.messages.first { _ in true }?.message.text == "for the second")
                         return

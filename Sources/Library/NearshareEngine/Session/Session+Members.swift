@@ -316,8 +316,8 @@ extension Session {
                 remove(sessionLink)
                 return nil
             }
-            exchangeMessages(on: sessionLink, stream)
             completeJoin(sessionLink)
+            exchangeMessages(on: sessionLink, stream)
             // The link may break before the member has announced its addresses.
             if sessionLink.relay == nil { recordFound(peer.id, at: [link.remote]) }
         }
@@ -333,7 +333,8 @@ extension Session {
         state.members.addChannel(channel, to: member)
     }
 
-    /// Completes the joining of a link: both ends accept streams and transfers on it.
+    /// Completes the joining of a link: both ends accept streams and transfers on it. Called before messages are exchanged, so that
+    /// the program learns that a member is connected before it learns what it says.
     private func completeJoin(_ link: SessionLink) {
         link.isComplete.store(true, ordering: .releasing)
         let now = node.settings.clock()
@@ -415,8 +416,8 @@ extension Session {
                     continue
                 }
                 hasMessages = true
-                exchangeMessages(on: link, stream)
                 completeJoin(link)
+                exchangeMessages(on: link, stream)
             case .relay: handleRelay(stream, from: link)
             }
         }

@@ -262,6 +262,8 @@ extension Session {
         let now = node.settings.clock()
         let (arrival, hasReceiptWaiters, hasMetadataToSend, hasNewDeadline) = state.withLock { state in
             let arrival = state.members.receive(frames, on: link)
+            // A restart begins a link, so it precedes the messages.
+            if let lostCount = arrival?.lostCount { emit(.restarted(link.peer, lost: lostCount)) }
             // Under the lock, before another link of the same member delivers the next messages.
             if let arrival { inbox.append(contentsOf: arrival.messages) }
             var hasNewDeadline = false
@@ -274,7 +276,6 @@ extension Session {
         if hasNewDeadline { timer.wake() }
         guard let arrival else { return }
         if !arrival.messages.isEmpty { notifyArrival() }
-        if let lostCount = arrival.lostCount { emit(.restarted(link.peer, lost: lostCount)) }
         if arrival.hasNewMetadata { emitMetadata(of: link.peer) }
         if hasMetadataToSend, arrival.makesRoom || arrival.lostCount != nil { update { _ in } }
         if arrival.hasFrames { link.wake() }

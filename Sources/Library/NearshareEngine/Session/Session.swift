@@ -63,14 +63,16 @@ public final class Session: Sendable {
         public fileprivate(set) var packetLoss: Double?
     }
 
-    /// A change of the members, or of how a member is reached.
+    /// A change of the members, or of how a member is reached. All changes are in the order in which this node learns them: for
+    /// each member ``joined(_:)`` first, ``left(_:lost:)`` last, and its state before its messages over a new link.
     public enum Change: Sendable, Hashable {
         /// A member has joined.
         case joined(Member)
         /// A member is reached otherwise than before.
         case state(PeerID, MemberState)
-        /// The member's program has restarted without its state: the count is of reliable messages that it had not
-        /// acknowledged, and that are lost.
+        /// The member's program has restarted without its state: the count is of reliable messages that it had not read, and that
+        /// are lost. It is reported before all messages of the restarted program, and after the change of state that its link has
+        /// caused. There is none where the link of the program before was not known to be lost.
         case restarted(PeerID, lost: Int)
         /// A member has set its metadata. Of several changes that were not read, only the latest is reported.
         case metadata(PeerID, StructuredValue?)
@@ -279,8 +281,8 @@ public final class Session: Sendable {
     /// negative time counts as none, and more than a day as a day. A message has arrived when the member's program has read it.
     /// Cancelling the task ends the waiting.
     ///
-    /// What is begun during the call throws ``SessionError/left``, as afterwards: messages, streams, offers, invitations and
-    /// metadata. A send that waits for room by then goes on while the call waits. The sequences of the session end when the
+    /// New messages, streams, offers, invitations and metadata throw ``SessionError/left`` from the beginning of the call. A send
+    /// that waits for room by then goes on while the call waits. The sequences of the session end when the
     /// program has read what had arrived before; a message that is read only then counts as lost at its sender.
     /// - Parameter waiting: 5 seconds by default.
     /// - Returns: what had not arrived, for each member concerned, by id; nothing when all has, and when the session was over.
