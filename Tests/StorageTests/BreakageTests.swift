@@ -243,6 +243,22 @@ struct BreakageTests {
         #expect(rig.inbox.deliverPending().isEmpty)
     }
 
+    @Test func `a file is no inbox, nor is a link that leads nowhere, and the error says so`() throws {
+        let scratch = ScratchFolder()
+        try scratch.write("file", [1])
+        symlink(scratch("missing"), scratch("dangling"))
+        for name in ["file", "dangling"] {
+            let inbox = try InboxRig(scratch: scratch, inboxPath: scratch(name)).inbox
+            let atCheck = #expect(throws: StorageError.self) { try inbox.check() }
+            let atUse = #expect(throws: StorageError.self) { try inbox.prepare() }
+            for error in [atCheck, atUse] { #expect(error?.description.contains("is not a folder") == true) }
+        }
+        let below = try InboxRig(scratch: scratch, inboxPath: scratch("file/inbox")).inbox
+        #expect(throws: StorageError.self) { try below.check() }
+        let missing = try InboxRig(scratch: scratch, inboxPath: scratch("inbox")).inbox
+        #expect(try missing.check() == false)
+    }
+
     // MARK: Amounts
 
     @Test("R8, R13: limits are held against the offer and while writing")

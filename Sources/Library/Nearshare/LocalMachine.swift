@@ -286,7 +286,8 @@ public final class LocalMachine: Sendable {
     /// - Parameters:
     ///   - path: nil for the configured inbox, or `Inbox` in the home directory.
     ///   - maximumSize: limit on one transfer, in bytes; nil for none.
-    /// - Throws: ``StorageError`` when the directory can neither be used nor made.
+    /// - Throws: ``StorageError`` when the directory can neither be used nor made, such as where the path is that of a file. It is
+    ///   made when something arrives.
     public func inbox(_ path: String? = nil, maximumSize: UInt64? = nil) throws(StorageError) -> Inbox {
         var limits = InboxLimits()
         limits.maximumSize = maximumSize

@@ -28,7 +28,9 @@ final class InboxFilesystem: Sendable {
         do throws(StorageError) {
             return try checked(try FileDescriptor.openDirectory(path: path))
         } catch {
-            guard creating, error.code == .notFound else { throw error }
+            guard error.code == .notFound else { throw error }
+            if isTaken { throw StorageError(.failed, "the inbox \(shown(path)) is not a folder; choose another path") }
+            guard creating else { throw error }
             try create()
             return try checked(try FileDescriptor.openDirectory(path: path))
         }
@@ -42,11 +44,23 @@ final class InboxFilesystem: Sendable {
             return true
         } catch {
             guard error.code == .notFound, identity.withLock({ $0 }) == nil else { throw error }
-            guard faccessat(AT_FDCWD, AbsolutePath.parent(of: path), W_OK | X_OK, AT_EACCESS) == 0 else {
+            let parent = AbsolutePath.parent(of: path)
+            guard faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) == 0 else {
                 throw StorageError(errno, "could not create the inbox \(shown(path))")
+            }
+            var status = stat()
+            guard fstatat(AT_FDCWD, parent, &status, 0) == 0, status.st_mode & S_IFMT == S_IFDIR else {
+                throw StorageError(ENOTDIR, "could not create the inbox \(shown(path))")
             }
             return false
         }
+    }
+
+    /// Whether the path is that of a file, or of a symbolic link that leads to no folder.
+    private var isTaken: Bool {
+        var status = stat()
+        guard fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) == 0 else { return false }
+        return fstatat(AT_FDCWD, path, &status, 0) != 0 || status.st_mode & S_IFMT != S_IFDIR
     }
 
     private func create() throws(StorageError) {
