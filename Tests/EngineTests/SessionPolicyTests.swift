@@ -47,13 +47,15 @@ import Testing
                     guest.beginShutdown()
                     try await group.waitForAll()
                     // The question about an admitted peer comes afterwards; a declined invitation admits no peer.
-                    #expect(joinedCount.withLock { $0 } == (outcome == .failure(.declined) ? 0 : 1))
+                    let isRefused = [.declined, Self.emptySecret].contains { outcome == .failure($0) }
+                    #expect(joinedCount.withLock { $0 } == (isRefused ? 0 : 1))
                     return outcome
                 }
             }
         }
     }
 
+    private static let emptySecret = SessionError.invalidParameter("the secret of an invitation is empty")
     private static let host = TestNetwork.identity(0).peerID
     private static let guest = TestNetwork.identity(1).peerID
 
@@ -117,11 +119,14 @@ import Testing
 
     @Test("S12: the policy for a secret admits a peer that proves it without a question", arguments: LinkKind.allCases)
     func secrets(_ linkKind: LinkKind) async throws {
-        for (said, expected) in [("cherry", .success(Self.guest)), ("plum", .failure(.declined))]
-            as [(String, Result<PeerID, SessionError>)]
-        {
+        let cases: [(wanted: String, said: String, expected: Result<PeerID, SessionError>)] = [
+            ("cherry", "cherry", .success(Self.guest)), ("cherry", "plum", .failure(.declined)),
+            ("", "plum", .failure(.declined)),
+            ("", "", .failure(Self.emptySecret)),
+        ]
+        for (wanted, said, expected) in cases {
             let outcome = try await invite(
-                linkKind, policy: .secret(Array("cherry".utf8)), secret: Array(said.utf8),
+                linkKind, policy: .secret(Array(wanted.utf8)), secret: Array(said.utf8),
                 joined: { session in
                     #expect(session.members.map(\.id) == [Self.host])
                     for await question in session.identityQuestions { Issue.record("\(question.check.peer.id.hex)") }

@@ -8,13 +8,13 @@ extension Node {
     ///   - name: the peer's name, the beginning of its name, or its identifier.
     ///   - session: the session to join.
     ///   - service: the type that the peer advertises.
-    ///   - searchTimeout: bound on the search.
-    ///   - context: bytes for the invited program, at most 1024.
-    ///   - secret: proven to the peer without being sent; see `InvitationPolicy.secret(_:)`.
-    ///   - timeout: time that the invited user has to answer, 1 to 600 seconds.
+    ///   - searchTimeout: bound on the search, by default 5 seconds.
+    ///   - context: bytes for the invited program, none by default: at most 1024.
+    ///   - secret: at least one byte, proven to the peer without being sent; see `InvitationPolicy.secret(_:)`. nil for none.
+    ///   - timeout: time that the invited user has to answer: 1 to 600 seconds, by default 30.
     /// - Returns: the member that joined.
-    /// - Throws: ``NodeError`` when no peer or several match, or without discovery; ``SessionError`` when the invitation
-    /// fails.
+    /// - Throws: ``NodeError`` when no peer or several match, or without discovery; ``SessionError`` as
+    ///   `Session.invite(_:context:secret:timeout:)`.
     public func invite(
         _ name: String, into session: Session, for service: ServiceType = .nearshare,
         searchTimeout: Duration = .seconds(5), context: [UInt8] = [], secret: [UInt8]? = nil, timeout: Duration = .seconds(30)

@@ -8,11 +8,15 @@ internal import Synchronization
 extension Session {
     /// Invites a peer, and waits for the answer.
     /// - Parameters:
-    ///   - context: bytes for the invited program: at most 1,024 bytes.
-    ///   - secret: proven to the other side, not sent; see ``InvitationPolicy/secret(_:)``.
-    ///   - timeout: time in which the other user can answer; 1 to 600 seconds.
+    ///   - context: bytes for the invited program, none by default: at most 1,024 bytes.
+    ///   - secret: at least one byte, proven to the other side and not sent; see ``InvitationPolicy/secret(_:)``. nil for none.
+    ///   - timeout: time in which the other user can answer: 1 to 600 seconds, by default 30.
     /// - Returns: the new member's identifier, once both sides agree.
-    /// - Throws: ``SessionError``. Cancelling the task withdraws the invitation.
+    /// - Throws: ``SessionError``: ``SessionError/declined``; ``SessionError/timedOut(_:)``; ``SessionError/full``, also at once
+    ///   where the members and the open invitations reach this node's limit; ``SessionError/untrusted(_:)`` when one end does not
+    ///   trust the other's key; ``SessionError/incompatible(_:)``; ``SessionError/unavailable(_:)`` when the peer cannot be reached
+    ///   or was removed by the founder; ``SessionError/invalidParameter(_:)``; the reason of ``ended``; cancelled, which withdraws
+    ///   the invitation.
     public func invite(
         _ destination: PeerDestination, context: [UInt8] = [], secret: [UInt8]? = nil, timeout: Duration = .seconds(30)
     ) async throws(SessionError) -> PeerID {
@@ -21,6 +25,7 @@ extension Session {
                 "the context of the invitation has \(context.count) bytes; the limit is \(SessionFrame.maximumContextByteCount)"
             )
         }
+        guard secret?.isEmpty != true else { throw .invalidParameter("the secret of an invitation is empty") }
         guard (.seconds(1)...SessionFrame.maximumTimeout).contains(.seconds(timeout.components.seconds)) else {
             throw .invalidParameter(
                 "the timeout of an invitation must be 1 to \(SessionFrame.maximumTimeout.components.seconds) seconds")

@@ -82,9 +82,9 @@ public final class SessionInvitation: Sendable {
     }
 
     /// Whether the inviting peer has proven to know the secret (`docs/PROTOCOL.md`, section 12.2). The secret itself is never
-    /// sent.
+    /// sent. An empty secret is none: any peer could prove it.
     package func proves(_ secret: [UInt8]) -> Bool {
-        constantTimeEqual(proof, SessionSecret.proof(of: secret, on: handshakeHash))
+        !secret.isEmpty && constantTimeEqual(proof, SessionSecret.proof(of: secret, on: handshakeHash))
     }
 
     func decline(_ reason: SessionRefusal) {
@@ -142,7 +142,8 @@ public struct InvitationPolicy: Sendable {
     public static let friends = InvitationPolicy(isProof: true) { $0.peer.trustStatus.isFriend }
 
     /// Accepts invitations of peers that prove to know the secret, such as a password said in the room. The proof is bound to
-    /// the link, so that an interceptor cannot use it.
+    /// the link, so that an interceptor cannot use it; the invited peer can test guesses of a short secret with it, so that a room
+    /// is the better place for a word. An empty secret accepts no invitation.
     public static func secret(_ secret: [UInt8]) -> InvitationPolicy {
         InvitationPolicy(isProof: true) { $0.proves(secret) }
     }
