@@ -185,6 +185,31 @@ import Testing
         #expect(roster.state(of: member(2).id) == .connected(via: relay.id))
     }
 
+    @Test func `a member whose link is lost is routed through another one at once, and connected to meanwhile`() {
+        var roster = roster(1, with: 2, 3)
+        let (lost, id) = (member(2), member(2).id)
+        var relay = member(3)
+        (relay.revision, relay.neighbours) = (1, [id])
+        roster.receive([relay], from: id, now: Self.start)
+        for other in [id, relay.id] { roster.recordConnection(to: other, via: nil, now: Self.start) }
+        roster.recordDisconnection(of: id, now: later(1))
+        #expect(roster.dueAttempts(now: later(1)) == [.relay(lost, through: relay.id)])
+        roster.recordAttempt(to: id)
+        roster.recordConnection(to: id, via: relay.id, now: later(1))
+        #expect(roster.dueAttempts(now: later(1)) == [.connect(lost)])
+        // The relay has lost the member as well.
+        roster.recordDisconnection(of: id, now: later(2))
+        #expect(roster.dueAttempts(now: later(2)) == [.relay(lost, through: relay.id)])
+        roster.recordAttempt(to: id)
+        roster.recordFailure(of: id, now: later(2))
+        #expect(roster.dueAttempts(now: later(3)) == [.connect(lost)])
+        // News of addresses is followed first.
+        roster.recordAttempt(to: id)
+        roster.recordFailure(of: id, now: later(3))
+        roster.recordNetworkChange(now: later(3))
+        #expect(roster.dueAttempts(now: later(3)) == [.connect(lost)])
+    }
+
     @Test("S5: a member that claims a link and relays nothing gets one turn of each round") func relaysTakeTurns() {
         var roster = roster(1, with: 2, 3, 4)
         var now = Self.start

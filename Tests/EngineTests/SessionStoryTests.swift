@@ -134,6 +134,30 @@ import Testing
     }
 
     @Test(
+        "a member whose direct link is lost is reached through another one, while nothing answers at its addresses",
+        arguments: LinkKind.allCases)
+    func routesAround(_ linkKind: LinkKind) async throws {
+        // No attempt at an address ends by itself.
+        let adjust: @Sendable (Int, inout NodeSettings) -> Void = { _, settings in
+            settings.limits.connectTimeout = .seconds(600)
+        }
+        try await withSession(of: 3, linkKind, adjust: adjust) { network, sessions in
+            for (one, other) in [(1, 2), (2, 1)] {
+                try await sessions[one].wait { session in
+                    session.members.contains { $0.id == network.id(0) && $0.neighbours.contains(network.id(other)) }
+                }
+            }
+            network.holdConnecting(1, 2)
+            network.breakLinks(1, 2)
+            try await sessions[1].wait { $0.state(of: network.id(2)) == .connected(via: network.id(0)) }
+            try await sessions[1].send(SessionMessage(bytes: [7]), to: [network.id(2)])
+            #expect(await sessions[2].messages.first { _ in true }?.message.bytes == [7])
+            network.letConnect(1, 2)
+            try await sessions[1].wait { $0.state(of: network.id(2)) == .connected(via: nil) }
+        }
+    }
+
+    @Test(
         "after a break the session continues without a new invitation, and no message is lost or duplicated",
         arguments: LinkKind.allCases
     )

@@ -159,7 +159,18 @@ extension Session {
         let outgoingLink = OutgoingSessionLink(
             invitation: .invite(id, timeout: .seconds(10), proof: [], context: []), secret: nil, expected: member.id,
             voucher: announcer(of: member.id), outcome: outcome)
-        await follow(node.makeDriver(link, .initiator), link, outgoingLink)
+        let driver = node.makeDriver(link, .initiator)
+        await withDiscardingTaskGroup { group in
+            if link is RelayedLink {
+                // A relay that has lost the member as well must not hold up the next attempt for longer than an address.
+                group.addTask { [timeout = node.settings.limits.connectTimeout] in
+                    let isAnswered = await outgoingLink.invited.isFulfilled(within: timeout)
+                    if !isAnswered, !Task.isCancelled { driver.cut() }
+                }
+            }
+            await follow(driver, link, outgoingLink)
+            group.cancelAll()
+        }
         if case .success? = outcome.current { return }
         failed(member.id)
     }

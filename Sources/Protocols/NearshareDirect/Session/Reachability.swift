@@ -30,6 +30,8 @@ struct Reachability: Sendable {
     private var hintTimes: [PeerID: MonotonicInstant] = [:]
     /// Members with an attempt in progress.
     private var attempts: Set<PeerID> = []
+    /// Members whose last link was lost.
+    private var lost: Set<PeerID> = []
 
     /// The state of a member, which is reached by its links, or through a relay without a link so far.
     func state(of id: PeerID) -> MemberState {
@@ -45,6 +47,9 @@ struct Reachability: Sendable {
     var neighbours: [PeerID] { states.filter { $0.value == .connected(via: nil) }.keys.sorted() }
 
     func failureCount(of id: PeerID) -> Int { backoffs[id]?.failureCount ?? 0 }
+
+    /// Whether the last link to a member was lost, and nothing has said since that its addresses may lead to it.
+    func isLost(_ id: PeerID) -> Bool { lost.contains(id) && hints[id] == nil }
 
     /// Whether no attempt is in progress, and the back-off has passed.
     func mayAttempt(_ id: PeerID, now: MonotonicInstant) -> Bool {
@@ -68,6 +73,7 @@ struct Reachability: Sendable {
         hints[id] = nil
         hintTimes[id] = nil
         attempts.remove(id)
+        lost.remove(id)
     }
 
     mutating func recordAttempt(_ id: PeerID) {
@@ -80,6 +86,7 @@ struct Reachability: Sendable {
         absentSince[id] = nil
         hints[id] = nil
         attempts.remove(id)
+        lost.remove(id)
         // Behind a relay, earlier failures still delay the next attempt at a direct link.
         if relay == nil {
             (unlinkedSince[id], backoffs[id]) = (nil, nil)
@@ -92,6 +99,7 @@ struct Reachability: Sendable {
     mutating func recordDisconnection(_ id: PeerID, now: MonotonicInstant) {
         if unlinkedSince[id] == nil { unlinkedSince[id] = now }
         if absentSince[id] == nil, relays[id] == nil { absentSince[id] = now }
+        if linkState(of: id).isConnected { lost.insert(id) }
         states[id] = .connecting
     }
 

@@ -408,8 +408,9 @@ package struct SessionRoster: Sendable {
     // MARK: Connection attempts
 
     /// Returns the connection attempts that are due. The member with the lower id starts; the other one follows when that has
-    /// failed, so that two attempts rarely cross. A relay is tried when there is no direct link, and behind a relay a direct
-    /// link is tried again and again. Links that the topology does not require are opened on demand, and to members out of reach.
+    /// failed, so that two attempts rarely cross. A relay is tried when there is no direct link: first to a member whose link was
+    /// lost, because it takes seconds to find out that its addresses lead nowhere. Behind a relay a direct link is tried again and
+    /// again. Links that the topology does not require are opened on demand, and to members out of reach.
     package func dueAttempts(now: MonotonicInstant) -> [ConnectionAttempt] {
         table.otherIDs.compactMap { id in
             guard reachability.linkState(of: id) != .connected(via: nil), reachability.mayAttempt(id, now: now),
@@ -424,10 +425,11 @@ package struct SessionRoster: Sendable {
             let isDemanded = demandedLinks.contains(id)
             guard isRequired || isDemanded || reachability.isMissing(id, now: now) else { return nil }
             guard isOwnTurn || isDemanded else { return nil }
+            let isLost = reachability.isLost(id)
             // The member's addresses are about to arrive: a relayed link would be closed at once.
-            if !hasAddresses, !isDemanded, !reachability.isMissing(id, now: now) { return nil }
+            if !hasAddresses, !isDemanded, !isLost, !reachability.isMissing(id, now: now) { return nil }
             let isEvenAttempt = reachability.failureCount(of: id).isMultiple(of: 2)
-            let triesRelay = isRequired ? !isEvenAttempt : isEvenAttempt
+            let triesRelay = isRequired && !isLost ? !isEvenAttempt : isEvenAttempt
             if triesRelay || !hasAddresses, let relay = relay(to: member) { return .relay(member, through: relay) }
             return direct
         }
