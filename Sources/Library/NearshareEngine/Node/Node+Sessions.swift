@@ -4,7 +4,8 @@ internal import NearshareInterfaces
 
 // The sessions of a node: at most one for each id.
 extension Node {
-    /// Starts a session without other members; ``Session/invite(_:context:secret:timeout:)`` adds them.
+    /// Starts a session without other members; ``Session/invite(_:context:secret:timeout:)`` adds them. This node is its
+    /// ``Session/founder``. By default, it has 8 members at most and asks the user about new keys.
     ///
     /// Members connect to each other, so the node listens, on a port that is free unless it receives already.
     /// - Throws: ``NodeError/invalidParameter(_:)`` for settings out of their bounds, ``NodeError/unavailable(_:)`` when the

@@ -1,8 +1,8 @@
 public import NearshareBase
 internal import NearshareDirect
 
-/// An ordered stream of bytes between two programs, in both directions. Each direction has a flow-control window: writing
-/// waits for the reader.
+/// An ordered stream of bytes between two programs, in both directions. Each direction has a flow-control window of 256 KiB:
+/// writing waits for the reader. A stream ends with the link that carries it.
 ///
 /// Releasing it without ``finish()`` resets the stream; after ``finish()`` all written bytes still arrive.
 public final class ByteStream: Sendable {
@@ -27,15 +27,16 @@ public final class ByteStream: Sendable {
     }
 
     /// Waits for bytes.
-    /// - Parameter limit: the largest number of bytes to return; less than 1 counts as 1.
+    /// - Parameter limit: the largest number of bytes to return, by default 64 KiB; less than 1 counts as 1.
     /// - Returns: 1 to `limit` bytes; nil at the end. Bytes that arrived before the link ended can still be read.
-    /// - Throws: `StreamError` when the stream or its link was cut; `CancellationError`.
+    /// - Throws: `StreamError.reset` when the other side has cut the stream, `.refused` or `.tooMany` when it has not accepted it,
+    ///   `.notOpen` when this side has cut it or its link has ended; `CancellationError`.
     public func read(upTo limit: Int = 64 << 10) async throws -> [UInt8]? {
         try await streams.read(id, upTo: Swift.max(limit, 1))
     }
 
     /// Waits until the flow-control window has accepted all bytes.
-    /// - Throws: as ``read(upTo:)``.
+    /// - Throws: as ``read(upTo:)``; `StreamError.notOpen` also after ``finish()``.
     public func write(_ bytes: [UInt8]) async throws {
         try await streams.write(bytes, on: id)
     }

@@ -24,8 +24,8 @@ public struct SentMessage: Sendable {
     ///
     /// The timeout of the send does not bound this: a message that was sent in its time waits until its receiver's program reads
     /// it, for as long as both are members. Cancel the task to wait no longer.
-    /// - Throws: ``SessionError/notDelivered(to:)`` with the receivers that have not read it; ``SessionError/left`` when this
-    ///   node leaves before; cancelled.
+    /// - Throws: ``SessionError/notDelivered(to:)`` with all receivers that have not read it, once each of the others has; when the
+    ///   session ends before, ``SessionError/left`` or another reason of ``Session/ended``; ``SessionError/cancelled``.
     public var delivered: Void {
         get async throws(SessionError) {
             let failed = try await session.waitForDelivery(of: receipts) + dropped

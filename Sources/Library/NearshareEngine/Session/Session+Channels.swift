@@ -14,10 +14,12 @@ extension Session {
         let session: Session
         let queue: AsyncQueue<ReceivedMessage>
 
-        /// Sends a value, which waits until it can be sent, and for as long as its receivers are members. For a timeout, encode it as
-        /// a ``SessionMessage`` for ``Session/send(_:to:mode:isUrgent:timeout:)``.
+        /// Sends a value, with the guarantees and limits of ``Session/send(_:to:mode:isUrgent:timeout:)``; the encoded value counts
+        /// with the name of the channel. It waits until it can be sent, for as long as its receivers are members. A receiver that
+        /// has not opened the channel has the value in ``Session/messages``.
         /// - Parameters:
-        ///   - members: the receivers; nil for all members.
+        ///   - members: the receivers, each named once; nil, the default, for all members.
+        ///   - mode: by default ``Session/DeliveryMode/reliable``.
         ///   - isUrgent: a reliable value goes before all messages that wait for the same receiver, also those of other channels.
         /// - Returns: the sent message, to wait for its delivery.
         /// - Throws: `EncodingError` or `StructuredValue.Invalid` for a value that cannot be encoded; ``SessionError`` as

@@ -6,21 +6,27 @@ internal import Synchronization
 extension Session {
     /// Sends a message.
     ///
-    /// A reliable send returns when the windows of all receivers have accepted the message. It then arrives, also after a lost
-    /// link, unless its receiver leaves for good (``Change/left(_:lost:)``) or restarts (``Change/restarted(_:lost:)``). A
-    /// receiver whose window is full delays this send, but not the message's way to the others. When a receiver leaves while
+    /// A reliable send returns when the windows of all receivers have accepted the message: at most 2 MiB and 4096 messages that a
+    /// receiver's program has not read, also while it is out of reach. The message then arrives, also after a lost link, unless its
+    /// receiver leaves for good (``Change/left(_:lost:)``) or restarts (``Change/restarted(_:lost:)``), or this node leaves before.
+    /// A receiver whose window is full delays this send, but not the message's way to the others. Messages of sends that follow
+    /// each other arrive in their order; of sends at the same time, the order is open. When a receiver leaves while
     /// others are waited for, the send fails if the receiver was listed in `members`, and goes on if the message is for all
     /// members. An unreliable send returns at once.
     /// - Parameters:
-    ///   - members: the receivers, each named once; nil for all members.
+    ///   - message: at most 1 MiB, an unreliable one at most 1200 bytes.
+    ///   - members: the receivers, each named once; nil, the default, for all members.
+    ///   - mode: by default ``DeliveryMode/reliable``.
     ///   - isUrgent: a reliable message goes before all others that wait for the same receiver, and finds room where those have
-    ///     filled the window. Urgent messages keep their order among themselves.
+    ///     filled the window, up to 256 KiB and 512 urgent ones. Urgent messages keep their order among themselves.
     ///   - timeout: time in which a reliable message must be on its way to a receiver; it is dropped otherwise, and only
     ///     ``SentMessage/delivered`` reports that. Not a bound on the delivery. A negative time, such as that to a deadline in the
     ///     past, counts as none; nil to send it whenever that is possible.
     /// - Returns: the sent message, to wait for its delivery: `try await sent.delivered`.
-    /// - Throws: ``SessionError``: the list is empty, or names a receiver twice; the session has no other members; a receiver is
-    ///   not in the session; the message is too long; cancelled.
+    /// - Throws: ``SessionError/invalidParameter(_:)`` when the list is empty, or names a receiver twice or this node; when the
+    ///   session has no other members; when the message is too long. ``SessionError/notConnected(_:)`` when a receiver is not in the
+    ///   session, or leaves it before its window has room. ``SessionError/left`` from the beginning of ``leave(waiting:)``, or
+    ///   another reason of ``ended``. ``SessionError/cancelled``, after which some receivers may have the message.
     @discardableResult
     public func send(
         _ message: SessionMessage, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable, isUrgent: Bool = false,
@@ -348,9 +354,12 @@ extension Session {
 
     // MARK: Streams and resources
 
-    /// Opens a byte stream to a member, once there is a link: a member that is reached through others gets one on demand.
-    /// - Parameter name: for the other program: at most `StreamName.maximumByteCount` bytes; may be empty.
-    /// - Throws: ``SessionError/notConnected(_:)`` while the member can't be reached.
+    /// Opens a byte stream to a member, once there is a link: a member that is reached through others gets one on demand. The stream
+    /// ends with its link: it does not move to another one.
+    /// - Parameter name: for the other program: at most 255 bytes of UTF-8; may be empty, and need not be unique.
+    /// - Throws: ``SessionError/notConnected(_:)`` while the member cannot be reached; ``SessionError/unavailable(_:)`` when 64 streams
+    ///   of this node are open on the link, or it is breaking; ``SessionError/invalidParameter(_:)`` for a too long name, and for
+    ///   this node; the reason of ``ended``; cancelled.
     public func openStream(named name: String, to member: PeerID) async throws(SessionError) -> ByteStream {
         guard let streamName = StreamName(name) else {
             throw .invalidParameter("the name of a stream has at most \(StreamName.maximumByteCount) bytes")

@@ -8,7 +8,9 @@ extension Session {
     ///
     /// Members that are out of reach are told when they are back. The removal holds as long as the session, and among members
     /// that were connected with the founder since.
-    /// - Throws: ``SessionError``: this node is not the ``founder``; the peer is not in the session; 64 members were removed.
+    /// - Throws: ``SessionError/invalidParameter(_:)`` when this node is not the ``founder``, and for this node;
+    ///   ``SessionError/notConnected(_:)`` when the peer is not in the session; ``SessionError/unavailable(_:)`` when 64 members
+    ///   were removed; the reason of ``ended``.
     public func remove(_ member: PeerID) throws(SessionError) {
         try removal.withLock { _ throws(SessionError) in try removeAlone(member) }
     }

@@ -5,7 +5,8 @@ extension Session {
     ///
     /// A program that has just accepted an invitation calls this, because the inviting peer has yet to decide about this node's
     /// key.
-    /// - Throws: ``SessionError``: the member has left, or this node has; cancelled.
+    /// - Throws: ``SessionError/notConnected(_:)`` when the peer is not in the session, or leaves it, also by being out of reach for
+    ///   too long; ``SessionError/invalidParameter(_:)`` for this node; the reason of ``ended``; cancelled.
     public func waitUntilConnected(to member: PeerID) async throws(SessionError) {
         while true {
             if Task.isCancelled { throw .cancelled }

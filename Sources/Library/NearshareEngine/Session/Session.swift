@@ -18,9 +18,12 @@ internal import Synchronization
 public final class Session: Sendable {
     /// Delivery guarantee of a message.
     public enum DeliveryMode: Sendable, Hashable {
-        /// Delivered in order, exactly once, also across a lost link. Sending waits while the receiver does not read.
+        /// Delivered in the order in which one member sends to another, exactly once, also across a lost link: at most 1 MiB.
+        /// Urgent messages have an order of their own, before others that wait. Sending waits while the receiver's window is full:
+        /// 2 MiB or 4096 messages that its program has not read.
         case reliable
-        /// Delivered at once or not at all, ahead of other traffic: at most 1200 bytes.
+        /// Delivered at once or not at all, in any order, ahead of other traffic: at most 1200 bytes, of which a receiver keeps 1024
+        /// messages that its program has not read.
         case unreliable
     }
 
@@ -139,14 +142,16 @@ public final class Session: Sendable {
 
     /// The session's identifier, common to all members.
     package let id: SessionID
-    /// Changes of the members and of how they are reached, for one reader. Unread changes are bounded, the oldest are
-    /// dropped; ``members`` is always current.
+    /// Changes of the members and of how they are reached, for one reader, until the session is over. Beyond 4096 unread changes
+    /// the oldest are dropped; ``members`` is always current.
     public var changes: AsyncStream<Change> { eventQueues.changes.stream }
-    /// Byte streams opened by other members, for one reader.
+    /// Byte streams opened by other members, for one reader, until the session is over. Beyond 256 unread streams further ones are
+    /// reset.
     public var streams: AsyncStream<ByteStream> { eventQueues.streams.stream }
-    /// Offers of peers, for one reader. An invitation released unanswered is declined.
+    /// Offers of members, for one reader, until the session is over. An invitation released unanswered is declined, and so are those
+    /// beyond 256 unread ones.
     public var resources: AsyncStream<Invitation> { eventQueues.resources.stream }
-    /// Keys that the user has to decide about; see ``TrustPolicy/askAtFirstMeeting``. A program that reads neither this sequence
+    /// Keys that the user has to decide about, for one reader; see ``TrustPolicy/askAtFirstMeeting``. A program that reads neither this sequence
     /// nor ``events`` trusts none of them: their invitations fail with ``SessionError/untrusted(_:)`` at their timeout.
     public var identityQuestions: AsyncStream<IdentityQuestion> { eventQueues.questions.stream }
 
@@ -197,8 +202,9 @@ public final class Session: Sendable {
         })
     }
 
-    /// Messages from other members, for one reader: reliable ones in the order of each sender, unreliable ones on arrival. A
-    /// reliable message is acknowledged when it is read from this sequence; while it is not read, its sender waits.
+    /// Messages from other members, for one reader, until the session is over: reliable ones in the order of each sender, unreliable
+    /// ones on arrival; those of different members in no order. A reliable message is acknowledged when it is read from this
+    /// sequence; while too many are unread, their sender waits.
     public var messages: AsyncStream<ReceivedMessage> {
         AsyncStream(unfolding: { [self] in
             guard let received = await inbox.dequeue() else { return nil }
@@ -231,7 +237,8 @@ public final class Session: Sendable {
     /// latest value counts. Members older than this version ignore it.
     /// - Parameter value: at most 1024 bytes when encoded; a value that encodes as null for none.
     /// - Throws: `EncodingError` or `StructuredValue.Invalid` for a value that cannot be encoded,
-    ///   ``SessionError/invalidParameter(_:)`` for a too large one; the reason of ``ended`` once the session is over.
+    ///   ``SessionError/invalidParameter(_:)`` for a too large one; the reason of ``ended`` once the session is over, and
+    ///   ``SessionError/left`` while this node leaves.
     public func setMetadata(_ value: some Encodable) throws {
         let encoded = try StructuredValue(encoding: value).encoded()
         guard encoded.count <= SessionMember.maximumMetadataByteCount else {

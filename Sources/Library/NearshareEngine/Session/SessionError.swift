@@ -3,7 +3,7 @@ internal import NearshareDirect
 
 /// A failure of an operation on a session. The description says what failed, and what to try.
 public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The peer is not a member of the session, or no longer.
+    /// The peer is not a member of the session, or no longer; for streams and offers also: it is out of reach now.
     case notConnected(PeerID)
     /// These receivers have not read the message: they have left or restarted before, the message could not be sent to them in
     /// its time, or they are slow. All others have read it.
@@ -18,7 +18,7 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
     case unavailable(String)
     /// The invited user, or the invited program's policy, declined.
     case declined
-    /// The session has reached its limit of members (``SessionSettings/memberLimit``).
+    /// This node's limit of members is reached, open invitations included, or that of the other end.
     case full
     /// One of the two ends does not trust the other's key.
     case untrusted(String)
@@ -26,12 +26,12 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
     case incompatible(String)
     /// The founder of the session has removed this node.
     case removed
-    /// This node has left the session.
+    /// This node has left the session, is leaving it, or has stopped.
     case left
 
     public var description: String {
         switch self {
-        case .notConnected(let id): "\(id.hex) is not in the session; wait until it joins, or invite it"
+        case .notConnected(let id): "\(id.hex) is not in the session, or out of reach; wait until it is connected, or invite it"
         case .invalidParameter(let text), .timedOut(let text), .unavailable(let text), .untrusted(let text),
             .incompatible(let text):
             text

@@ -53,7 +53,8 @@ public final class SessionInvitation: Sendable {
         get async { await codeEvent.value??.description }
     }
 
-    /// Waits until the invitation is withdrawn or expired, or its link is lost; nil when the task is cancelled first.
+    /// Waits until the invitation is over unanswered: ``SessionError/timedOut(_:)`` at its timeout,
+    /// ``SessionError/unavailable(_:)`` when it was withdrawn or its link is lost. nil when the task is cancelled first.
     public var ended: SessionError? {
         get async { await endEvent.value }
     }
@@ -61,10 +62,14 @@ public final class SessionInvitation: Sendable {
     /// Joins the session, and returns it. A node that is a member already gets its existing session.
     ///
     /// A user who accepts has seen the peer's name and ``shortCode``.
-    /// - Parameter asksTrust: for programs that accept without a user: the trust policy decides about the inviting peer as
-    ///   about any other, perhaps with a question in ``Session/identityQuestions``. Until it has decided, the session has no
-    ///   other members. When the key is not trusted, the invitation is refused, and the session is over.
-    /// - Throws: ``SessionError`` when the invitation is over, or the session is full.
+    /// - Parameters:
+    ///   - settings: for a session that is new to this node; an existing one keeps its own.
+    ///   - asksTrust: for programs that accept without a user: the trust policy decides about the inviting peer as about any
+    ///     other, perhaps with a question in ``Session/identityQuestions``. Until it has decided, the session has no other members.
+    ///     When the key is not trusted, the invitation is refused, and the session is over. By default false: the peer is a member
+    ///     at once.
+    /// - Throws: the reason of ``ended`` when the invitation is over; ``SessionError/full``; ``SessionError/left`` when the session
+    ///   is over on this node; ``SessionError/invalidParameter(_:)`` for settings out of their bounds, and when it was answered.
     public func accept(
         _ settings: SessionSettings = SessionSettings(), asksTrust: Bool = false
     ) throws(SessionError) -> Session {
@@ -133,7 +138,8 @@ public struct InvitationPolicy: Sendable {
         self.isProof = isProof
     }
 
-    /// Accepts the invitations for which the closure returns true. The trust policy of the session's settings applies as well.
+    /// Accepts the invitations for which the closure returns true. The trust policy of the session's settings applies as well:
+    /// it decides about the inviting peer's key.
     public init(_ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
         self.init(isProof: false, accepts)
     }

@@ -12,7 +12,8 @@ public struct IdentityCheck: Sendable {
     public let voucher: PeerID?
 }
 
-/// A rule that decides about a peer's key before the peer becomes a member. It applies once for each membership.
+/// A rule that decides about a peer's key before the peer becomes a member. A yes holds until the member has left; after a no, the
+/// rule is applied to the next attempt of the peer.
 public struct TrustPolicy: Sendable {
     enum Verdict: Sendable {
         case trusted
@@ -27,7 +28,8 @@ public struct TrustPolicy: Sendable {
         self.judge = judge
     }
 
-    /// Trusts the keys for which the closure returns true.
+    /// Trusts the keys for which the closure returns true. It is called for each attempt to join by a key that is not trusted yet, and
+    /// its answer counts until the invitation's timeout.
     public init(_ isTrusted: @escaping @Sendable (IdentityCheck) async -> Bool) {
         judge = { await isTrusted($0) ? .trusted : .untrusted }
     }
@@ -49,14 +51,15 @@ public struct TrustPolicy: Sendable {
         })
     }
 
-    /// Trusts only keys that the user has verified.
+    /// Trusts only keys whose short code the user has compared before. It asks no question.
     public static let verifiedKeys = TrustPolicy { $0.peer.trustStatus.isVerified }
 
     /// Trusts every key, for programs that need no identity.
     public static let anyKey = TrustPolicy { _ in true }
 }
 
-/// A question to the user: does the other screen show the same short authentication string? Releasing it unanswered answers no.
+/// A question to the user: does the other screen show the same short authentication string? Releasing it unanswered answers no, and
+/// a no holds as long as the session; see ``TrustPolicy/askAtFirstMeeting``.
 public final class IdentityQuestion: Sendable {
     /// The peer, its key and the string to compare.
     public let check: IdentityCheck
