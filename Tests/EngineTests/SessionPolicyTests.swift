@@ -47,7 +47,7 @@ import Testing
                     guest.beginShutdown()
                     try await group.waitForAll()
                     // The question about an admitted peer comes afterwards; a declined invitation admits no peer.
-                    let isRefused = [.declined, Self.emptySecret].contains { outcome == .failure($0) }
+                    let isRefused = [SessionError.declined, Self.emptySecret].contains { outcome == .failure($0) }
                     #expect(joinedCount.withLock { $0 } == (isRefused ? 0 : 1))
                     return outcome
                 }
@@ -132,6 +132,38 @@ import Testing
                     for await question in session.identityQuestions { Issue.record("\(question.check.peer.id.hex)") }
                 })
             #expect(outcome == expected)
+        }
+    }
+
+    @Test("K1: the program's own invitation asks again about a key that was declined", arguments: LinkKind.allCases)
+    func asksAgain(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        try await withNode(network.settings(1)) { guest in
+            let listener = try guest.listen()
+            try await withNode(network.settings(0)) { host in
+                let session = try host.startSession()
+                var questions = session.identityQuestions.makeAsyncIterator()
+                var invitations = listener.sessionInvitations.makeAsyncIterator()
+                let destination = network.destination(1, listener.port)
+                for isSame in [false, true] {
+                    let inviting = Task { () -> Result<PeerID, SessionError> in
+                        do throws(SessionError) {
+                            return .success(try await session.invite(destination))
+                        } catch {
+                            return .failure(error)
+                        }
+                    }
+                    let invitation = try #require(await invitations.next())
+                    let question = try #require(await questions.next())
+                    question.answer(isSame: isSame)
+                    if isSame { _ = try invitation.accept(SessionStoryTests.trusting) }
+                    switch (isSame, await inviting.value) {
+                    case (true, .success(Self.guest)), (false, .failure(.untrusted)): break
+                    case (_, let outcome): Issue.record("the answer \(isSame) led to \(outcome)")
+                    }
+                }
+                await session.leave()
+            }
         }
     }
 
