@@ -475,6 +475,31 @@ import Testing
         #expect(victim.events.texts == ["elsewhere"])
     }
 
+    @Test("R2: frames that do not inflate, and fragments of those that do, cost what their payloads may inflate to")
+    func uncountedInflation() throws {
+        let anna = UntrustedPeer(seed: 43)
+        var victim = AttackedRouter()
+        let bomb = MeshPacket(
+            version: .v2, type: MeshPacketType(rawValue: 0x61), timestamp: victim.now, sender: anna.id,
+            payload: [UInt8](repeating: 0, count: 5_000_000)[...])
+        let whole = try bomb.encoded()
+        var damaged = whole
+        // The end of the original size.
+        damaged[27] ^= 1
+        #expect(throws: MalformedInput.self) { try MeshFrame(decoding: damaged[...]) }
+        for number in 0..<20 as Range<UInt64> {
+            victim.receive(damaged, from: 0)
+            var copy = whole
+            // Another timestamp.
+            copy[10] = UInt8(number)
+            victim.receive(try UntrustedPeer.fragment(number, of: 1, copy, from: anna.id, at: victim.now), from: 1)
+        }
+        for link in [AttackedRouter.link(0), AttackedRouter.link(1)] {
+            let isAdmitted = victim.router.links.budgets.consume(.bytes, on: link, now: victim.moment.monotonic)
+            #expect(!isAdmitted)
+        }
+    }
+
     @Test("R1, M6: random floods leave every table within its bounds", arguments: [50, 51] as [UInt64])
     func floods(seed: UInt64) throws {
         var settings = MeshRouter.Settings()

@@ -8,6 +8,8 @@ package enum Deflate {
     static let threshold = 100
     /// A stream that claims a higher ratio is rejected unread.
     static let maximumRatio = 50_000
+    /// The most bytes that one byte of a stream makes (RFC 1951: 258 for two bits).
+    static let maximumStreamRatio = 1_032
 
     /// Whether bytes are uniform enough for compression to help. Both ends must agree, as signatures depend on it.
     package static func isCompressible(_ bytes: ArraySlice<UInt8>) -> Bool {

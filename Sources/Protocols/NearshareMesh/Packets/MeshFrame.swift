@@ -82,6 +82,22 @@ package struct MeshFrame: Sendable, Hashable {
             bytes: frame, deflated: deflated)
     }
 
+    /// The bytes that decoding an encoded frame has cost: those of a compressed payload count after decompression, and where that
+    /// has failed with as many as it may have made (R2).
+    /// - Parameter frame: the result; nil when the frame was malformed.
+    static func decodedByteCount(of bytes: ArraySlice<UInt8>, _ frame: MeshFrame?) -> Int {
+        if let frame { return max(bytes.count, frame.packet.payload.count) }
+        guard isCompressed(bytes) else { return bytes.count }
+        let isShort = bytes.first == MeshPacket.Version.v1.rawValue
+        let limit = isShort ? Int(UInt16.max) : MeshPacket.maximumPayloadByteCount
+        return max(bytes.count, min(limit, bytes.count * Deflate.maximumStreamRatio))
+    }
+
+    /// Whether the header of an encoded frame says that its payload is compressed.
+    private static func isCompressed(_ bytes: ArraySlice<UInt8>) -> Bool {
+        bytes.count > flagsIndex && bytes[bytes.startIndex + flagsIndex] & MeshFlag.compressed != 0
+    }
+
     /// Memory of the frame. A payload that was compressed is held besides the bytes that it was decompressed from (R2).
     var heldByteCount: Int { bytes.count + (deflated == nil ? 0 : packet.payload.count) }
 

@@ -7,13 +7,10 @@ extension MeshRouter {
     /// ``LinkBudgets``.
     package mutating func receive(_ bytes: ArraySlice<UInt8>, from link: MeshLinkID, now: Moment) {
         guard links.budgets.admitFrame(on: link, now: now.monotonic) else { return }
-        guard let frame = try? MeshFrame(decoding: bytes) else {
-            links.budgets.charge(.bytes, Double(bytes.count), on: link, now: now.monotonic)
-            links.recordMalformedFrame(on: link)
-            return
-        }
-        // Compressed payloads cost their original size (R2).
-        links.budgets.charge(.bytes, Double(max(bytes.count, frame.packet.payload.count)), on: link, now: now.monotonic)
+        let frame = try? MeshFrame(decoding: bytes)
+        links.budgets.charge(
+            .bytes, Double(MeshFrame.decodedByteCount(of: bytes, frame)), on: link, now: now.monotonic)
+        guard let frame else { return links.recordMalformedFrame(on: link) }
         receive(frame, from: link, now: now)
         sendDueFragments(now: now)
     }
@@ -394,10 +391,14 @@ extension MeshRouter {
         inside outer: FragmentOrigin?,
         now: Moment
     ) -> Bool {
+        let whole = try? MeshFrame(decodingReassembled: bytes)
+        // The bytes of the fragments were charged as they arrived.
+        let inflatedByteCount = MeshFrame.decodedByteCount(of: bytes[...], whole) - bytes.count
+        links.budgets.charge(.bytes, Double(inflatedByteCount), on: link, now: now.monotonic)
         // A relay may have had to cut a fragment once more, but never twice.
-        guard let whole = try? MeshFrame(decodingReassembled: bytes), whole.packet.sender == packet.sender,
-            whole.packet.type != .fragment || outer == nil
-        else { return false }
+        guard let whole, whole.packet.sender == packet.sender, whole.packet.type != .fragment || outer == nil else {
+            return false
+        }
         // A forger chooses the timestamp, and what to replay: neither ends the sets of other links.
         guard isTimely(whole.packet, isReassembled: true, now: now) else { return false }
         let key = PacketKey(of: whole.packet)
