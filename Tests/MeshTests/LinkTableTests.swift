@@ -51,8 +51,8 @@ import Testing
         var budgets = LinkBudgets()
         budgets.open(link(7), from: .link(link(7)), settings, now: now)
         // Each bucket of the link's own share holds one.
-        // The first frame and its signature cost nothing.
-        #expect((0..<6).map { _ in budgets.admitFrame(on: link(7), now: now) } == [true, true, true, true, true, false])
+        #expect((0..<6).map { _ in budgets.admitLargeFrame(on: link(7), now: now) } == [true, true, true, true, false, false])
+        // The first signature costs nothing.
         // A long payload costs as much as several signatures.
         let admitted = [40_000, 10, 10].map { budgets.admitSignature(byteCount: $0, on: link(7), now: now) }
         #expect(admitted == [true, true, false])
@@ -95,18 +95,18 @@ import Testing
                 settings, now: now + .seconds(seconds))
         }
         func admitted(_ number: UInt64) -> Int {
-            (0..<20).count { _ in table.budgets.admitFrame(on: link(number), now: now) }
+            (0..<20).count { _ in table.budgets.admitLargeFrame(on: link(number), now: now) }
         }
         open(1, "a")
         open(2, "a")
         open(3, "b")
-        #expect([1, 2, 3].map { admitted($0) } == [12, 2, 12])
+        #expect([1, 2, 3].map { admitted($0) } == [11, 1, 11])
         for number in [1, 2] as [UInt64] { table.close(link(number), now: now) }
         open(4, "a", at: 1)
-        #expect(admitted(4) == 1)
+        #expect(admitted(4) == 0)
         table.close(link(4), now: now + .seconds(1))
         open(5, "a", at: 200)
-        let isAdmitted = table.budgets.admitFrame(on: link(5), now: now + .seconds(200))
+        let isAdmitted = table.budgets.admitLargeFrame(on: link(5), now: now + .seconds(200))
         #expect(isAdmitted)
     }
 
@@ -117,9 +117,9 @@ import Testing
         var table = LinkTable()
         func admitted(_ number: UInt64) -> Int {
             table.open(link(number), profile: .stream, from: .address("a"), settings, now: now)
-            return (0..<200).count { _ in table.budgets.admitFrame(on: link(number), now: now) }
+            return (0..<200).count { _ in table.budgets.admitLargeFrame(on: link(number), now: now) }
         }
-        #expect((1...30).map { admitted($0) } == [131] + [Int](repeating: 11, count: 11) + [Int](repeating: 1, count: 18))
+        #expect((1...30).map { admitted($0) } == [130] + [Int](repeating: 10, count: 11) + [Int](repeating: 0, count: 18))
     }
 
     @Test("M16: work beyond a link's share costs the common rate no more than its cost, and other links nothing") func debts() {
@@ -127,13 +127,13 @@ import Testing
         (settings.frameBurst, settings.framesPerSecond) = (120, 0)
         var budgets = LinkBudgets()
         func admitted(_ number: UInt64) -> Int {
-            (0..<200).count { _ in budgets.admitFrame(on: link(number), now: now) }
+            (0..<200).count { _ in budgets.admitLargeFrame(on: link(number), now: now) }
         }
         for number in [1, 2] as [UInt64] { budgets.open(link(number), from: .address("a"), settings, now: now) }
         budgets.charge(.frames, 100, on: link(1), now: now)
-        #expect(admitted(1) == 1 + 10 + 20)
+        #expect(admitted(1) == 10 + 20)
         for _ in 0..<2 { budgets.charge(.frames, 5, on: link(1), now: now) }
-        #expect(admitted(1) == 0 && admitted(2) == 1 + 10)
+        #expect(admitted(1) == 0 && admitted(2) == 10)
     }
 
     @Test("M16: a link that is opened again gets its former share, and one new neighbour; others keep theirs") func churn() {
@@ -143,22 +143,22 @@ import Testing
         var clock = now
         func open(_ number: UInt64) { budgets.open(link(number), from: .address("a"), settings, now: clock) }
         func admitted(_ number: UInt64) -> Int {
-            (0..<200).count { _ in budgets.admitFrame(on: link(number), now: clock) }
+            (0..<200).count { _ in budgets.admitLargeFrame(on: link(number), now: clock) }
         }
         for number in 1..<100 as Range<UInt64> {
             open(number)
             let isFirstNeighbour = budgets.admitNewPeer(ttl: MeshPacket.maximumTTL, on: link(number), now: clock)
             #expect(isFirstNeighbour)
-            #expect(admitted(number) == (number == 1 ? 131 : 1))
+            #expect(admitted(number) == (number == 1 ? 130 : 0))
             budgets.close(link(number), now: clock)
         }
         // Beside one that returns without end, a newcomer has ten frames at once, and one a second.
         open(100)
         open(101)
-        #expect(admitted(101) == 1 + 10)
+        #expect(admitted(101) == 10)
         clock = clock + .seconds(3)
         // The bucket that all links have in common was refilled as well.
-        #expect(admitted(100) == 1 + 3 + 36)
+        #expect(admitted(100) == 3 + 36)
         #expect(admitted(101) == 3)
     }
 
@@ -171,14 +171,14 @@ import Testing
         // Eleven links of a machine use up all that they may, and one that comes and goes its share.
         for number in 1...12 as ClosedRange<UInt64> {
             budgets.open(link(number), from: .address("a"), settings, now: clock)
-            while budgets.admitFrame(on: link(number), now: clock) {}
+            while budgets.admitLargeFrame(on: link(number), now: clock) {}
             while budgets.admitSignature(byteCount: 100, on: link(number), now: clock) {}
             while budgets.consume(.sealedPayloads, on: link(number), now: clock) {}
             while budgets.admitSignature(.directedSignatures, byteCount: 100, on: link(number), now: clock) {}
         }
         budgets.close(link(12), now: clock)
         budgets.open(link(13), from: .address("a"), settings, now: clock)
-        let isRead = budgets.admitFrame(on: link(13), now: clock)
+        let isRead = budgets.admitFrame(byteCount: 300, isPlain: true, on: link(13), now: clock)
         let isChecked = budgets.admitSignature(byteCount: 100, on: link(13), now: clock)
         let payloads = (0..<3).map { _ in budgets.consume(.sealedPayloads, on: link(13), now: clock) }
         let handshakes = (0..<5).map { _ in
@@ -194,6 +194,31 @@ import Testing
             if budgets.consume(.sealedPayloads, on: link(13), now: clock) { textCount += 1 }
         }
         #expect(textCount == 10)
+    }
+
+    @Test(
+        "M2, M16: while an address is in debt, some small plain frames of each new link are read, and no large or compressed one"
+    )
+    func beginning() {
+        var budgets = LinkBudgets()
+        func open(_ number: UInt64) {
+            budgets.open(link(number), from: .address("a"), MeshRouter.Settings(), now: now)
+        }
+        func admitted(_ byteCount: Int, isPlain: Bool = true, on number: UInt64) -> Int {
+            (0..<50).count { _ in budgets.admitFrame(byteCount: byteCount, isPlain: isPlain, on: link(number), now: now) }
+        }
+        // Sealed payloads of a megabyte and more, after which the common account is in debt, and then each share.
+        for number in 1...12 as ClosedRange<UInt64> { open(number) }
+        for _ in 0..<2 {
+            for number in 1...12 as ClosedRange<UInt64> { budgets.charge(.bytes, 40e6, on: link(number), now: now) }
+        }
+        for number in 13...20 as ClosedRange<UInt64> {
+            budgets.close(link(number - 1), now: now)
+            open(number)
+            #expect(admitted(LinkBudgets.freeFrameByteCount + 1, on: number) == 0)
+            #expect(admitted(300, isPlain: false, on: number) == 0)
+            #expect(admitted(LinkBudgets.freeFrameByteCount, on: number) == LinkBudgets.freeFrameCount)
+        }
     }
 
     @Test("M10: what one link sends delays neither this node's frames nor those of other links") func fairness() {
@@ -239,5 +264,12 @@ import Testing
         #expect(frames == [[7], [8]])
         for number in 0..<16 as Range<UInt64> { table.close(link(number), now: now) }
         #expect(table.byteCount == 0)
+    }
+}
+
+extension LinkBudgets {
+    /// Accounts for the start of a frame that is too large to cost nothing.
+    fileprivate mutating func admitLargeFrame(on link: MeshLinkID, now: MonotonicInstant) -> Bool {
+        admitFrame(byteCount: Self.freeFrameByteCount + 1, isPlain: true, on: link, now: now)
     }
 }

@@ -77,6 +77,13 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         #expect(try MeshFrame(decoding: try packet.encoded()[...]).packet == packet)
     }
 
+    @Test("R2: a frame is plain that is neither compressed nor a fragment")
+    func plain() throws {
+        let fragment = try UntrustedPeer.fragment(1, of: 2, [1], from: MeshSamples.sender, at: 1)
+        let frames = [Self.first, Self.compressedFirst, fragment, Array(Self.first.prefix(11))]
+        #expect(frames.map { MeshFrame.isPlain($0[...]) } == [true, false, false, false])
+    }
+
     @Test("R2: an original size that the stream does not have is refused", arguments: [0, 4, 6, 0xffff])
     func wrongOriginalSize(_ size: Int) {
         var bytes = Self.compressedFirst

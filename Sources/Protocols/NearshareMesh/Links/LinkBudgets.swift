@@ -7,6 +7,11 @@ internal import NearshareBase
 /// and a single link never 13/12 of it, or 5/4. A link whose neighbour sends little lives on its own share, whatever other links of
 /// the same source send: behind one address there may be several nodes. The beginning of a link costs nothing: the link that had the
 /// share before may have used it up.
+///
+/// Each link has 16 plain frames of up to 1 KiB that are read although both accounts are used up or in debt: what a newcomer sends
+/// until its key is proven. A source that opens and closes links gains little by these: `MeshLinkPacer` serves at most 64 links of
+/// one address within 2 s, which makes 512 frames and 512 KiB a second, a tenth and a sixteenth of the source's rates, and 144 links
+/// a second of all addresses, 2.3 MiB.
 struct LinkBudgets: Sendable {
     /// A part of a source's rates that one link at a time has to itself. The share survives the link, so that a link that is
     /// closed and opened again brings no other burst.
@@ -33,7 +38,9 @@ struct LinkBudgets: Sendable {
         /// Whether no neighbour was found on the link yet.
         var isNew = true
         /// Work that costs nothing, by its kind: what a newcomer needs to be known, to prove its key and to write a first text.
-        var free: [LinkWork: Int] = [.frames: 1, .bytes: 1, .signatures: 1, .directedSignatures: 4, .sealedPayloads: 2]
+        var free: [LinkWork: Int] = [.signatures: 1, .directedSignatures: 4, .sealedPayloads: 2]
+        /// Small frames that are read beyond the rates.
+        var freeFrameCount = LinkBudgets.freeFrameCount
     }
 
     private var accounts: [MeshLinkSource: Account] = [:]
@@ -107,9 +114,15 @@ struct LinkBudgets: Sendable {
     }
 
     /// Accounts for the start of a frame.
+    /// - Parameter isPlain: whether the frame costs no more than its bytes: ``MeshFrame/isPlain(_:)``.
     /// - Returns: false when the frame is to be dropped unread.
-    mutating func admitFrame(on link: MeshLinkID, now: MonotonicInstant) -> Bool {
-        consume(.frames, on: link, now: now) && consume(.bytes, on: link, now: now)
+    mutating func admitFrame(byteCount: Int, isPlain: Bool, on link: MeshLinkID, now: MonotonicInstant) -> Bool {
+        if consume(.frames, on: link, now: now), consume(.bytes, on: link, now: now) { return true }
+        guard isPlain, byteCount <= Self.freeFrameByteCount, let count = members[link]?.freeFrameCount, count > 0 else {
+            return false
+        }
+        members[link]?.freeFrameCount = count - 1
+        return true
     }
 
     /// Accounts for a signature over a payload of `byteCount` bytes: longer ones cost more.
@@ -164,6 +177,10 @@ struct LinkBudgets: Sendable {
     /// Time for which the rates of an address are kept after its last link.
     private static let accountLifetime = Duration.seconds(120)
     private static let maximumAccountCount = 256
+    /// Frames of a link that are read beyond the rates: its neighbour's announcement, proof, handshake and first texts.
+    static let freeFrameCount = 16
+    /// Limit on each of them; a padded handshake or short text has a quarter of this.
+    static let freeFrameByteCount = 1_024
     /// A payload of this size costs as much as one signature.
     private static let bytesPerSignature = 16_384
     /// Payloads up to this size, such as announcements and most texts, are compressed again at no cost besides that of the

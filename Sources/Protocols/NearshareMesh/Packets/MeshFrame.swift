@@ -82,6 +82,13 @@ package struct MeshFrame: Sendable, Hashable {
             bytes: frame, deflated: deflated)
     }
 
+    /// Whether an encoded frame is neither compressed nor a fragment, which may complete a compressed packet: receiving it costs no
+    /// more than its bytes.
+    static func isPlain(_ bytes: ArraySlice<UInt8>) -> Bool {
+        guard bytes.count > flagsIndex else { return false }
+        return !isCompressed(bytes) && bytes[bytes.startIndex + typeIndex] != MeshPacketType.fragment.rawValue
+    }
+
     /// The bytes that decoding an encoded frame has cost: those of a compressed payload count after decompression, and where that
     /// has failed with as many as it may have made (R2).
     /// - Parameter frame: the result; nil when the frame was malformed.
@@ -116,6 +123,7 @@ package struct MeshFrame: Sendable, Hashable {
     }
 
     /// Positions in the encoding of a packet.
+    private static let typeIndex = 1
     static let ttlIndex = 2
     private static let flagsIndex = 11
 

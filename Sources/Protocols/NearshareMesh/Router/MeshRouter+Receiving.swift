@@ -6,7 +6,10 @@ extension MeshRouter {
     /// Processes a frame that arrived on a link. Relays a frame at most once to each other link; all other work is bounded by
     /// ``LinkBudgets``.
     package mutating func receive(_ bytes: ArraySlice<UInt8>, from link: MeshLinkID, now: Moment) {
-        guard links.budgets.admitFrame(on: link, now: now.monotonic) else { return }
+        guard
+            links.budgets.admitFrame(
+                byteCount: bytes.count, isPlain: MeshFrame.isPlain(bytes), on: link, now: now.monotonic)
+        else { return }
         let frame = try? MeshFrame(decoding: bytes)
         links.budgets.charge(
             .bytes, Double(MeshFrame.decodedByteCount(of: bytes, frame)), on: link, now: now.monotonic)
