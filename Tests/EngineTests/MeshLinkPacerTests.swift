@@ -32,8 +32,8 @@ struct MeshLinkPacerTests {
             Issue.record("\(step)")
             return
         }
-        let isServed = pacer.admit(waited: number, now: now + MeshLinkPacer.waitTime)
-        #expect(isServed)
+        let decision = pacer.admit(waited: number, now: now + MeshLinkPacer.waitTime)
+        #expect(decision == .serve)
     }
 
     @Test("R3: links that are closed while they wait keep no newcomer from waiting")
@@ -49,8 +49,8 @@ struct MeshLinkPacerTests {
             Issue.record("no room")
             return
         }
-        let isServed = pacer.admit(waited: number, now: start + MeshLinkPacer.waitTime)
-        #expect(isServed)
+        let decision = pacer.admit(waited: number, now: start + MeshLinkPacer.waitTime)
+        #expect(decision == .serve)
     }
 
     @Test("R3: links that stay open are served at twice the rate at most, and few wait")
@@ -64,7 +64,11 @@ struct MeshLinkPacerTests {
             now = now + .milliseconds(1)
             while let first = waiting.first, first.end <= now {
                 waiting.removeFirst()
-                if pacer.admit(waited: first.number, now: now) { servedCount += 1 }
+                switch pacer.admit(waited: first.number, now: now) {
+                case .serve: servedCount += 1
+                case .wait(let number): waiting.append((number, now + MeshLinkPacer.waitTime))
+                case .close: break
+                }
             }
             switch pacer.admit(host, isOpen: { true }, now: now) {
             case .serve: servedCount += 1
@@ -88,8 +92,51 @@ struct MeshLinkPacerTests {
             Issue.record("no wait")
             return
         }
-        let isServed = pacer.admit(waited: number, now: start + MeshLinkPacer.waitTime)
-        #expect(isServed)
+        let decision = pacer.admit(waited: number, now: start + MeshLinkPacer.waitTime)
+        #expect(decision == .serve)
+    }
+
+    @Test("R3: a link that is kept open is served before those that its address holds for a moment, hundreds a second")
+    func keptOpen() throws {
+        var pacer = MeshLinkPacer()
+        let host = address("192.0.2.1")
+        let clock = Mutex(start)
+        var waiting: [(number: UInt64, end: MonotonicInstant)] = []
+        var (newcomer, opened, served): (UInt64?, MonotonicInstant?, MonotonicInstant?) = (nil, nil, nil)
+        for millisecond in 1...6_000 {
+            let now = start + .milliseconds(millisecond)
+            clock.withLock { $0 = now }
+            while let first = waiting.first, first.end <= now {
+                waiting.removeFirst()
+                let step = pacer.admit(waited: first.number, now: now)
+                if case .wait = step { waiting.append((first.number, now + MeshLinkPacer.waitTime)) }
+                if first.number == newcomer, step != .wait(first.number) { served = step == .serve ? now : nil }
+            }
+            if newcomer == nil, millisecond >= 500, case .wait(let number) = pacer.admit(host, isOpen: { true }, now: now) {
+                (newcomer, opened) = (number, now)
+                waiting.append((number, now + MeshLinkPacer.waitTime))
+            }
+            // The host holds each link until the first decision about it.
+            let end = now + MeshLinkPacer.waitTime + .milliseconds(1)
+            if millisecond.isMultiple(of: 3),
+                case .wait(let number) = pacer.admit(host, isOpen: { clock.withLock { $0 } < end }, now: now)
+            {
+                waiting.append((number, now + MeshLinkPacer.waitTime))
+            }
+        }
+        let (beginning, end) = (try #require(opened), try #require(served))
+        #expect(end - beginning <= MeshLinkPacer.period + MeshLinkPacer.waitTime * 2)
+    }
+
+    @Test("R3: hosts that hold all places keep no newcomer at another address waiting")
+    func otherAddress() {
+        var pacer = MeshLinkPacer()
+        for number in 0..<600 {
+            _ = pacer.admit(address("2001:db8::\(String(number, radix: 16))"), isOpen: { true }, now: start)
+            _ = pacer.admit(address("192.0.2.\(number % 8)"), isOpen: { true }, now: start)
+        }
+        let newcomer = pacer.admit(address("192.0.2.100"), isOpen: { true }, now: start)
+        #expect(newcomer == .serve)
     }
 
     @Test("R3: the links that wait are bounded in all, and those that were closed meanwhile are not served")
@@ -107,7 +154,7 @@ struct MeshLinkPacerTests {
         for number in 0..<2_000 { open("10.0.\(number / 250).\(number % 250)") }
         #expect(waiting.count == MeshLinkPacer.waiting)
         isOpen.withLock { $0 = false }
-        let servedCount = waiting.count { pacer.admit(waited: $0, now: start + MeshLinkPacer.waitTime) }
+        let servedCount = waiting.count { pacer.admit(waited: $0, now: start + MeshLinkPacer.waitTime) == .serve }
         #expect(servedCount == 0)
     }
 }

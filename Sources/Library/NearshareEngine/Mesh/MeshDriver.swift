@@ -114,16 +114,18 @@ package final class MeshDriver: Sendable {
     }
 
     private func admit(_ link: any StreamLink) async -> Bool {
-        let step = pacer.withLock { pacer in
+        var step = pacer.withLock { pacer in
             pacer.admit(link.remote, isOpen: { !link.isFinishedByPeer }, now: settings.clock())
         }
-        switch step {
-        case .serve: return true
-        case .close: return false
-        case .wait(let number):
-            try? await Task.sleep(for: MeshLinkPacer.waitTime)
-            return pacer.withLock { $0.admit(waited: number, now: settings.clock()) }
+        while case .wait(let number) = step {
+            let isStopped = await tasks.stopping.isFulfilled(within: MeshLinkPacer.waitTime) || Task.isCancelled
+            step = pacer.withLock { pacer -> MeshLinkPacer.Step in
+                guard isStopped else { return pacer.admit(waited: number, now: settings.clock()) }
+                pacer.remove(number)
+                return .close
+            }
         }
+        return step == .serve
     }
 
     // MARK: Peers
