@@ -13,6 +13,11 @@ try:
 except ImportError as error:
     MISSING = str(error)
 
+try:
+    from foreign_peer import ForeignPeer
+except ImportError:
+    ForeignPeer = None
+
 # BlueZ 5.66 rejects writes of more than 510 bytes.
 CHUNK = 440
 
@@ -70,6 +75,18 @@ class PhoneStory(RadioStory):
         phone.send_private_file(there, "img.jpg", "image/jpeg", content, chunk=CHUNK)
         anna.wait_for("delivered", timeout=TIMEOUT)
         self.assertEqual({"img.jpg": content}, self.anna.received())
+
+    @unittest.skipUnless(ForeignPeer, "another implementation of bitchat is not there")
+    def test_a_text_of_another_implementation_as_central(self):
+        anna = self.anna.receive()
+        radio = self.radio("central")
+        radio.wait(TIMEOUT)
+        peer = ForeignPeer("stranger", radio.socket)
+        self.addCleanup(peer.close)
+        peer.meet("anna")
+        peer.open_session(anna.ready["id"])
+        peer.send_private_message("M-1", "are you near?")
+        self.assertEqual("M-1", peer.wait_for_receipt())
 
     def test_a_text_for_a_phone_that_is_not_generally_discoverable(self):
         radio = self.radio("peripheral", flags=b"")
