@@ -23,6 +23,9 @@ package struct NearshareCommand: AsyncParsableCommand {
             DoctorCommand.self,
         ])
 
+    /// The beginning of the parser's messages, which is that of all others.
+    package static var _errorPrefix: String { Console.messagePrefix }
+
     @Flag(help: "With --version: the build, the libraries that it finds here, and features.")
     var verbose = false
 

@@ -64,8 +64,9 @@ enum Console {
         TerminalProperties.isTerminal(descriptor) ? TerminalProperties.size(of: descriptor).columns : nil
     }
 
+    /// The beginning of each warning and error.
+    static let messagePrefix = "nearshare: "
+
     /// Writes a warning or an error for the user.
-    static func warn(_ line: String) {
-        notice("nearshare: \(line)")
-    }
+    static func warn(_ line: String) { notice(messagePrefix + line) }
 }

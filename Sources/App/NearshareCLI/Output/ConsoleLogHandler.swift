@@ -14,7 +14,11 @@ struct ConsoleLogHandler: LogHandler {
         set { metadata[key] = newValue }
     }
 
-    func log(event: LogEvent) {
-        Console.warn("\(event.level): \(TerminalText.escaped("\(event.message)", columns: Self.maximumColumns))")
+    func log(event: LogEvent) { Console.warn(Self.line("\(event.message)", level: event.level)) }
+
+    /// The line about a message, escaped. Warnings and errors look like those that are not logged; all others tell their level.
+    static func line(_ message: String, level: Logger.Level) -> String {
+        let text = TerminalText.escaped(message, columns: maximumColumns)
+        return level >= .warning ? text : "\(level): \(text)"
     }
 }
