@@ -136,6 +136,47 @@ import Testing
         #expect(sink.received.entries.map(\.header.item) == [0, 1, 2])
     }
 
+    /// A source that lists all of its entries.
+    private struct ListingSource: ResourceSource {
+        let base: InMemorySource
+        var offer: Offer { base.offer }
+        var contents: [EntryHeader] { base.entries.map(\.header.listed) }
+        func makeReader() throws(StorageError) -> any ResourceReader { try base.makeReader() }
+    }
+
+    @Test("both ends count the files of a folder, as the question does", arguments: LinkKind.allCases)
+    func fileCounts(_ linkKind: LinkKind) async throws {
+        let source = ListingSource(
+            base: InMemorySource([
+                .folder(["trip"]), .file(in: ["trip", "a"], [1]), .folder(["trip", "day"]),
+                .file(in: ["trip", "day", "b"], [2]),
+            ]))
+        let received = Monitor<TransferProgress?>(nil)
+        let stage = Stage(linkKind)
+        try await withNode(stage.receiver) { receiver in
+            let listener = try receiver.listen()
+            async let answers: Void = {
+                for await invitation in listener.invitations {
+                    let transfer = invitation.accept(into: InMemorySink())
+                    _ = await transfer.result
+                    received.update { $0 = transfer.snapshot }
+                }
+            }()
+            try await withNode(stage.sender) { sender in
+                try await sender.withConnection(to: stage.destination(listener.port)) { connection in
+                    let transfer = connection.send(source, resumeKey: Stage.resumeKey, timeout: .seconds(60))
+                    #expect(transfer.snapshot.totalEntries == 2)
+                    #expect(await transfer.result.outcome == .completed)
+                    #expect(transfer.snapshot.finishedEntries == 2)
+                }
+            }
+            receiver.beginShutdown()
+            await answers
+        }
+        let progress = try #require(received.withLock { $0 })
+        #expect(progress.totalEntries == 2 && progress.finishedEntries == 2)
+    }
+
     @Test("a decline is reported with its reason; an unanswered invitation is declined", arguments: LinkKind.allCases)
     func declines(_ linkKind: LinkKind) async throws {
         #expect(try await send(content(1), on: Stage(linkKind)) { $0.decline(.noSpace) } == .declined(.noSpace))

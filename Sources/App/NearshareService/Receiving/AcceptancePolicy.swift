@@ -103,7 +103,8 @@ package struct AcceptancePolicy: Sendable {
         }
         if offer.entryCount > limits.maximumEntries {
             return .decline(
-                .tooLarge, detail: "it has \(offer.entryCount) entries, and \(limits.maximumEntries) are accepted at once")
+                .tooLarge,
+                detail: "it has \(offer.entryCount) files and folders, and \(limits.maximumEntries) are accepted at once")
         }
         // Stored bytes take no more space.
         guard checksSize, let freeSpace, size > freeSpace else { return nil }

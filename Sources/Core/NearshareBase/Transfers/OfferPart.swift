@@ -13,9 +13,9 @@ package struct OfferPart: Sendable, Hashable {
 
     /// A part in numbers.
     package struct Counts: Sendable, Hashable {
-        /// Accepted files and links; folders as well where not all entries are listed.
+        /// Accepted files and links; folders as well where not all accepted entries are listed.
         package var accepted: UInt64
-        /// The offered ones.
+        /// Offered files and links; folders as well where not all offered entries are listed.
         package var offered: UInt64
         /// Bytes of content in the part.
         package var size: UInt64
@@ -87,10 +87,9 @@ package struct OfferPart: Sendable, Hashable {
             return header
         }
         itemNumbers = numbers
-        let isListed = UInt64(listed.count) == offer.entryCount
         counts = Counts(
-            accepted: isListed ? Self.fileCount(contents) : count,
-            offered: isListed ? Self.fileCount(listed) : offer.entryCount, size: size)
+            accepted: EntryCounter(of: self.offer, listed: contents).total,
+            offered: EntryCounter(of: offer, listed: listed).total, size: size)
     }
 
     /// An entry of the offer as one of the part; nil for one of an item that is not selected.
@@ -100,8 +99,6 @@ package struct OfferPart: Sendable, Hashable {
         header.item = item
         return header
     }
-
-    private static func fileCount(_ entries: [EntryHeader]) -> UInt64 { UInt64(entries.count { $0.kind != .folder }) }
 
     /// The selected ones among the listed entries of a range.
     private static func listed(

@@ -155,7 +155,8 @@ final class LinkDriver: Sendable {
     ) -> Transfer {
         let id = settings.freshTransferID()
         var progress = TransferProgress(
-            id: id, direction: .outgoing, total: source.offer.totalSize, totalEntries: source.offer.entryCount)
+            id: id, direction: .outgoing, total: source.offer.totalSize,
+            totalEntries: EntryCounter(of: source.offer, listed: source.contents).total)
         progress.phase = .waiting
         let transfer = Transfer(progress: progress, clock: settings.clock)
         transfers.add(transfer)

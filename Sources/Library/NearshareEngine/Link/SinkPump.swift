@@ -74,6 +74,7 @@ final class SinkPump: Sendable {
     private let offer: Offer
     private let features: TransferFeatures
     private let contents: [EntryHeader]
+    private let counter: EntryCounter
     private let sink: SingleThreaded<any ResourceSink>
     private let keepsPartial: Bool
     private let clock: @Sendable () -> MonotonicInstant
@@ -92,6 +93,7 @@ final class SinkPump: Sendable {
         self.transfer = transfer
         self.offer = offer
         (self.features, self.contents) = (features, contents)
+        counter = EntryCounter(of: offer, listed: contents)
         self.sink = SingleThreaded(sink)
         self.keepsPartial = keepsPartial
     }
@@ -285,11 +287,12 @@ final class SinkPump: Sendable {
         } catch {
             return fail(error, content.link)
         }
+        let entries = counter.count(upTo: content.stream.finishedEntryCount)
         if !content.hasStarted {
             content.hasStarted = true
-            transfer.recordResume(after: content.stream.resumedByteCount, entries: content.stream.finishedEntryCount)
+            transfer.recordResume(after: content.stream.resumedByteCount, entries: entries)
         }
-        transfer.recordProgress(to: content.stream.contentByteCount, entries: content.stream.finishedEntryCount)
+        transfer.recordProgress(to: content.stream.contentByteCount, entries: entries)
         content.link.stored(content.total)
         return .idle(content)
     }

@@ -89,7 +89,7 @@ final class SourcePump: Sendable {
             state.source = PartSource(part, of: state.source)
             return part.counts
         }
-        if let counts { transfer.select(counts, entries: selection.entryCount) }
+        if let counts { transfer.select(counts) }
     }
 
     /// Lets the pump pass over entries that cannot be read, before anything is read.
@@ -174,7 +174,9 @@ final class SourcePump: Sendable {
             }
             var content = OutgoingContent(
                 from: start, present: present, withdrawsEntries: state.withLock { $0.allowsWithdrawal })
-            transfer.recordResume(after: content.contentByteCount, entries: content.finishedEntryCount)
+            let counter = state.withLock { EntryCounter(of: $0.source.offer, listed: $0.source.contents) }
+            transfer.recordResume(
+                after: content.contentByteCount, entries: counter.count(upTo: content.finishedEntryCount))
             rateLimit?.restart(now: clock())
             while !content.isFinished {
                 let sent = blocks.sent
@@ -198,7 +200,8 @@ final class SourcePump: Sendable {
                         return count
                     }, to: send)
                 guard isSent else { return }
-                transfer.recordProgress(to: content.contentByteCount, entries: content.finishedEntryCount)
+                transfer.recordProgress(
+                    to: content.contentByteCount, entries: counter.count(upTo: content.finishedEntryCount))
             }
         } catch {
             throw .source(error)

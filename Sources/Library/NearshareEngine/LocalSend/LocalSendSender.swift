@@ -127,6 +127,7 @@ final class LocalSendSender: Sendable {
             end(TransferResult(outcome: .interrupted, detail: error.description))
         }
         guard let contents = found.withLock(\.self), !isEnded else { return nil }
+        transfer.setTotal(entries: UInt64(contents.files.count))
         if contents.leftOutCount > 0 {
             let count = contents.leftOutCount
             node.settings.log.warning(
@@ -350,8 +351,7 @@ final class LocalSendSender: Sendable {
         if tokens.count < contents.files.count {
             let size = tokens.keys.reduce(UInt64(0)) { $0.addingClamped(contents.files[$1].size) }
             transfer.select(
-                OfferPart.Counts(accepted: UInt64(tokens.count), offered: UInt64(contents.files.count), size: size),
-                entries: UInt64(tokens.count))
+                OfferPart.Counts(accepted: UInt64(tokens.count), offered: UInt64(contents.files.count), size: size))
         }
         transfer.enter(.comparing)
         return isOpen

@@ -340,7 +340,7 @@ package final class LocalSendServer: Sendable {
         guard let prompt = node.promptLimiter.admit(peer, on: .link(address)) else { return false }
         var progress = TransferProgress(
             id: settings.freshTransferID(), direction: .incoming, total: content.offer.totalSize,
-            totalEntries: content.offer.entryCount)
+            totalEntries: EntryCounter(of: content.offer, listed: content.contents).total)
         progress.phase = .waiting
         let expiry = settings.clock() + timeouts.answer
         let invitation = Invitation(

@@ -130,7 +130,7 @@ extension Node {
         // The peer's id is unique on its own link only; the local one identifies the transfer in this node (A4).
         var progress = TransferProgress(
             id: settings.freshTransferID(), direction: .incoming, total: offer.offer.totalSize,
-            totalEntries: offer.offer.entryCount)
+            totalEntries: EntryCounter(of: offer.offer, listed: offer.contents).total)
         progress.phase = .waiting
         return Invitation(
             peer: peer, offer: offer.offer, contents: offer.contents, features: offer.features, context: offer.context,

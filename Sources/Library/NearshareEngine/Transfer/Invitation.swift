@@ -100,7 +100,7 @@ public final class Invitation: Sendable {
         guard beginAnswer() else { return nil }
         answering.prompt.release()
         transfers.add(transfer)
-        if let part { transfer.select(part.counts, entries: part.selection.entryCount) }
+        if let part { transfer.select(part.counts) }
         answering.accept(transfer, sink, part, keepsPartial)
         return transfer
     }

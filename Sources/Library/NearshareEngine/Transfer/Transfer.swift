@@ -136,11 +136,14 @@ public final class Transfer: Sendable {
         }
     }
 
+    /// Records the number of entries of a source whose offer counts other ones than are sent.
+    func setTotal(entries: UInt64) { state.withLock { $0.progress.totalEntries = entries } }
+
     /// Records that the receiver has accepted a part of the offer.
-    func select(_ part: OfferPart.Counts, entries: UInt64) {
+    func select(_ part: OfferPart.Counts) {
         let now = clock()
         state.withLock { state in
-            (state.progress.part, state.progress.total, state.progress.totalEntries) = (part, part.size, entries)
+            (state.progress.part, state.progress.total, state.progress.totalEntries) = (part, part.size, part.accepted)
             Self.emit(&state, now: now)
         }
     }
@@ -208,7 +211,10 @@ public final class Transfer: Sendable {
             state.result = result
             state.progress.phase = .ended(result.outcome)
             // The peer's receipt may overtake this side's own count.
-            if result.outcome == .completed, let total = state.progress.total { state.progress.done = total }
+            if result.outcome == .completed {
+                if let total = state.progress.total { state.progress.done = total }
+                state.progress.finishedEntries = state.progress.totalEntries
+            }
             Self.emit(&state, now: now)
             state.progress.timeLeft = nil
             onEnd = state.onEnd.take()

@@ -42,9 +42,9 @@ public struct TransferProgress: Sendable, Hashable {
     public var total: UInt64?
     /// The part of ``done`` that was there from an earlier attempt.
     package var resumed: UInt64
-    /// Number of files, folders and links that are complete.
+    /// Number of files and links that are complete; folders as well where not all entries are listed (``EntryCounter``).
     package var finishedEntries: UInt64
-    /// Total number of files, folders and links.
+    /// Total number of files and links; folders as well where not all entries are listed.
     package var totalEntries: UInt64
     /// Smoothed rate in bytes per second; nil until it is known.
     public var rate: Double?

@@ -25,7 +25,7 @@ struct TransferQuota {
         reserve: @escaping @Sendable (UInt64) throws(StorageError) -> Void = { _ throws(StorageError) in }
     ) throws(StorageError) {
         guard offer.entryCount <= limits.maximumEntries else {
-            throw StorageError(.overLimit, "\(offer.entryCount) files exceed the limit of \(limits.maximumEntries)")
+            throw StorageError(.overLimit, "\(offer.entryCount) files and folders exceed the limit of \(limits.maximumEntries)")
         }
         (self.offer, self.limits, self.reserve) = (offer, limits, reserve)
     }
