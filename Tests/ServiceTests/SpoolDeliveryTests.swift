@@ -7,22 +7,25 @@ import Testing
 
 @testable import NearshareService
 
-@Suite("partial transfers that nobody resumes") struct SpoolDeliveryTests {
-    /// Leaves the beginning of a file in the spool, as a sender does that never comes back.
-    private func leavePartialTransfer(in inbox: Inbox, of sender: Fingerprint) throws {
-        let name = try #require(ClaimedFileName("x"))
-        let offer = Offer(
-            items: [OfferedItem(kind: .file, name: name, size: 1000, entryCount: 1, mediaType: .unknown)], itemCount: 1,
-            entryCount: 1, totalSize: 1000)
-        let sink = try inbox.makeSink(
-            for: offer, from: sender, resumeKey: [UInt8](repeating: 9, count: 32), clock: { MonotonicInstant(nanoseconds: 0) })
-        try sink.resume(at: try sink.resumePoint())
-        let header = EntryHeader(item: 0, kind: .file, path: [name], size: 1000, modified: nil, permissions: nil)
-        try sink.begin(header, at: 0, entriesDigest: [UInt8](repeating: 1, count: 32))
-        try [UInt8](repeating: 7, count: 500).withUnsafeBytes { try sink.write($0) }
-        sink.suspend()
-    }
+/// The resume key of ``leavePartialTransfer(in:of:)``.
+let partialResumeKey = [UInt8](repeating: 9, count: 32)
 
+/// Leaves 500 of 1000 bytes of a file in the spool, as a sender does that does not come back.
+func leavePartialTransfer(in inbox: Inbox, of sender: Fingerprint) throws {
+    let name = try #require(ClaimedFileName("x"))
+    let offer = Offer(
+        items: [OfferedItem(kind: .file, name: name, size: 1000, entryCount: 1, mediaType: .unknown)], itemCount: 1,
+        entryCount: 1, totalSize: 1000)
+    let sink = try inbox.makeSink(
+        for: offer, from: sender, resumeKey: partialResumeKey, clock: { MonotonicInstant(nanoseconds: 0) })
+    try sink.resume(at: try sink.resumePoint())
+    let header = EntryHeader(item: 0, kind: .file, path: [name], size: 1000, modified: nil, permissions: nil)
+    try sink.begin(header, at: 0, entriesDigest: [UInt8](repeating: 1, count: 32))
+    try [UInt8](repeating: 7, count: 500).withUnsafeBytes { try sink.write($0) }
+    sink.suspend()
+}
+
+@Suite("partial transfers that nobody resumes") struct SpoolDeliveryTests {
     @Test("an attempt to deliver does not wake the watch of an inbox on another disk, whose staging area lies in it")
     func quietAttempts() async throws {
         let user = try ServiceStage().user("Bea")

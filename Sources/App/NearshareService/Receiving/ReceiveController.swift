@@ -61,6 +61,7 @@ package final class ReceiveController: Sendable {
     /// Serves until the node shuts down.
     /// - Throws: ``CommandFailure`` when it should end after a transfer and none was completed.
     package func serve(_ listener: Listener, on node: Node) async throws {
+        recorder.recordKilled()
         let askingPrompts = decider.rules.standard.canAsk ? prompts : nil
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.prompts.run() }

@@ -7,16 +7,35 @@ struct ReceiveRecorder: Sendable {
     private let reporter: any Reporter
     let receivedPaths: ReceivedPaths
     /// nil for standard output.
+    private let inbox: Inbox?
     private let spool: SpoolDelivery?
 
     init(_ machine: LocalMachine, inbox: Inbox?, reporter: any Reporter) {
-        (self.machine, self.reporter) = (machine, reporter)
+        (self.machine, self.inbox, self.reporter) = (machine, inbox, reporter)
         receivedPaths = ReceivedPaths(in: machine.state)
         spool = inbox.map { SpoolDelivery(inbox: $0, machine: machine, reporter: reporter) }
     }
 
     /// Delivers items that wait in the spool until the task is cancelled.
     func run() async { await spool?.run() }
+
+    /// Records how much has arrived of the transfers whose process was killed. Called before this process receives.
+    func recordKilled() {
+        guard let inbox else { return }
+        let log = TransferLog(of: .notReceived, in: machine.state)
+        do {
+            // The number of this process may have been that of the killed one.
+            let killed = TransferLog.killed(try log.entries()) { $0 != getpid() && kill($0, 0) == 0 }
+            for var entry in killed {
+                entry.size = entry.partial.map { inbox.receivedByteCount(ofPartial: $0) } ?? 0
+                guard entry.size > 0 else { continue }
+                entry.outcome = RecordedOutcome.interrupted.rawValue
+                try append(entry, to: log)
+            }
+        } catch {
+            reporter.report(.warning("\(error)"))
+        }
+    }
 
     /// Records an offer that has ended without a received item. Offers that a rule declines are not recorded: their number has
     /// no useful limit.
@@ -107,13 +126,19 @@ struct ReceiveRecorder: Sendable {
             content: OfferText.summary(invitation.offer), size: byteCount, outcome: outcome.rawValue, reason: reason,
             presentSize: presentByteCount, attempt: attempt)
         entry.offeredSize = invitation.offer.totalSize
+        if outcome == .running, inbox != nil, invitation.isResumable {
+            entry.partial = Inbox.partialName(of: invitation.peer.fingerprint, resumeKey: invitation.resumeKey)
+        }
         do {
-            let trust = try machine.trust.read()
-            try TransferLog(of: .notReceived, in: machine.state)
-                .append(entry) { trust.entry(claiming: $0)?.entry.isFriend ?? false }
+            try append(entry, to: TransferLog(of: .notReceived, in: machine.state))
         } catch {
             reporter.report(.warning("\(error)"))
         }
+    }
+
+    private func append(_ entry: TransferLog.Entry, to log: TransferLog) throws(StorageError) {
+        let trust = try machine.trust.read()
+        try log.append(entry) { trust.entry(claiming: $0)?.entry.isFriend ?? false }
     }
 }
 

@@ -76,11 +76,21 @@ public final class Inbox: Sendable {
     package func receivedByteCount(
         of offer: Offer, listed: [EntryHeader], from sender: Fingerprint, resumeKey: [UInt8]
     ) -> UInt64 {
-        let digest = OfferDigest.of(offer, listed: listed, selection: nil)
-        let counts = stagingAreas().map { area in
-            area.receivedByteCount(of: sender, resumeKey: resumeKey, offerDigest: digest)
-        }
-        return counts.max() ?? 0
+        receivedByteCount(
+            in: Self.partialName(of: sender, resumeKey: resumeKey),
+            offerDigest: OfferDigest.of(offer, listed: listed, selection: nil))
+    }
+
+    /// The name under which an unfinished transfer is kept.
+    package static func partialName(of sender: Fingerprint, resumeKey: [UInt8]) -> String {
+        StagingArea.name(of: sender, resumeKey)
+    }
+
+    /// The bytes of content that the unfinished transfer of a name has stored; 0 for none.
+    package func receivedByteCount(ofPartial name: String) -> UInt64 { receivedByteCount(in: name, offerDigest: nil) }
+
+    private func receivedByteCount(in name: String, offerDigest: [UInt8]?) -> UInt64 {
+        stagingAreas().map { $0.receivedByteCount(in: name, offerDigest: offerDigest) }.max() ?? 0
     }
 
     /// Opens the destination of an accepted transfer.

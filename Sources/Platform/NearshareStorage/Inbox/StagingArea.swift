@@ -67,7 +67,7 @@ final class StagingArea: Sendable {
         "\(transferPrefix)\(Hex.encode(SHA256Hasher.digest(sender.bytes).prefix(8)))-"
     }
 
-    private static func name(of sender: Fingerprint, _ resumeKey: [UInt8]) -> String {
+    static func name(of sender: Fingerprint, _ resumeKey: [UInt8]) -> String {
         prefix(of: sender) + Hex.encode(SHA256Hasher.digest(sender.bytes + resumeKey).prefix(16))
     }
 
@@ -87,12 +87,15 @@ final class StagingArea: Sendable {
             .reduce(0) { $0.addingClamped(partialByteCount(in: $1)) }
     }
 
-    /// The bytes of content of an offer that an unfinished transfer has stored.
-    func receivedByteCount(of sender: Fingerprint, resumeKey: [UInt8], offerDigest: [UInt8]) -> UInt64 {
-        let name = Self.name(of: sender, resumeKey)
-        guard let folder = try? directory.openDirectory(name), !folder.exists(StagedTransfer.finishedName),
+    /// The bytes of content that an unfinished transfer has stored.
+    /// - Parameters:
+    ///   - name: of its folder; the bytes of any other folder are none.
+    ///   - offerDigest: of the only offer that counts; nil for any.
+    func receivedByteCount(in name: String, offerDigest: [UInt8]?) -> UInt64 {
+        guard name.hasPrefix(Self.transferPrefix), !name.contains("/"), let folder = try? directory.openDirectory(name),
+            !folder.exists(StagedTransfer.finishedName),
             let checkpoint = TransferCheckpoint.read(in: folder, bootID: TransferCheckpoint.currentBootID),
-            checkpoint.offerDigest == offerDigest, let items = try? folder.openDirectory("items")
+            offerDigest == nil || checkpoint.offerDigest == offerDigest, let items = try? folder.openDirectory("items")
         else { return 0 }
         return FileTree.contentByteCount(of: items)
     }

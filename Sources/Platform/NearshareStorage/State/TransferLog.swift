@@ -37,6 +37,8 @@ package struct TransferLog: Sendable {
         package var message: String?
         /// The transfer whose beginning and end have an entry each; nil where there is one entry.
         package var attempt: Attempt?
+        /// The name under which the inbox keeps what has arrived of an unfinished transfer; nil where it keeps nothing.
+        package var partial: String?
 
         package init(
             when: WallTime, peer: PeerID, peerName: String, content: String, size: UInt64, outcome: String,
@@ -73,7 +75,7 @@ package struct TransferLog: Sendable {
     /// interruption. Completed transfers of ``Kind/notReceived`` whose items have entries elsewhere are left out.
     /// - Parameter isRunning: whether a process runs.
     package static func settled(_ entries: [Entry], of kind: Kind, isRunning: (Int32) -> Bool) -> [Entry] {
-        let ended = Set(entries.filter { $0.outcome != runningOutcome }.compactMap(\.attempt))
+        let ended = endedAttempts(entries)
         return entries.compactMap { entry in
             guard let attempt = entry.attempt else { return entry }
             guard entry.outcome == runningOutcome else {
@@ -85,6 +87,20 @@ package struct TransferLog: Sendable {
             if !isRunning(attempt.process) { entry.outcome = "interrupted" }
             return entry
         }
+    }
+
+    /// The beginnings of transfers whose process was killed before it recorded their end.
+    /// - Parameter isRunning: whether a process runs.
+    package static func killed(_ entries: [Entry], isRunning: (Int32) -> Bool) -> [Entry] {
+        let ended = endedAttempts(entries)
+        return entries.filter { entry in
+            guard entry.outcome == runningOutcome, let attempt = entry.attempt else { return false }
+            return !ended.contains(attempt) && !isRunning(attempt.process)
+        }
+    }
+
+    private static func endedAttempts(_ entries: [Entry]) -> Set<Attempt> {
+        Set(entries.filter { $0.outcome != runningOutcome }.compactMap(\.attempt))
     }
 
     private static let retainedByteCount = 1 << 20
