@@ -413,6 +413,12 @@ private final class MovableTime: Sendable {
         #expect(lines(.node(.chatMessage(line(text)))) == ["anna#1a2b to everyone: \(text)"])
     }
 
+    @Test func `a transfer that goes on without a question is named`() throws {
+        let event = OperationEvent.goesOn("ben → a.bin: goes on at 1.0 MB of 4.0 MB", from: anna)
+        #expect(lines(event) == ["ben → a.bin: goes on at 1.0 MB of 4.0 MB"])
+        #expect(JSONReporter.jsonEvent(of: event) == nil)
+    }
+
     @Test func `progress is drawn, not written`() {
         let progress = TransferProgress(id: transfer, direction: .outgoing, total: 10, totalEntries: 1)
         #expect(

@@ -191,7 +191,7 @@ class QuestionStory(Asked):
             os.kill(anna.process, number)
             anna.end()
             anna = self.terminal(self.anna, *command)
-            anna.wait_for("goes on, without another question")
+            anna.wait_for(r"ben → 1.bin and 1 more: goes on at .* of 4.0 MB")
             ben.wait_for("finished", lambda event: event["outcome"] == "completed")
             anna.wait_for("complete")
             self.assertNotIn(b"accept?", anna.transcript)
@@ -235,8 +235,12 @@ class QuestionStory(Asked):
             anna.end()
             anna = self.terminal(self.anna, *command)
             ben.wait_for("finished", lambda event: event["outcome"] == "completed")
+            anna.wait_for(rf"ben → {content.name}: goes on at \d.* of 4.0 MB")
             self.assertNotIn(b"accept?", anna.transcript)
             self.assertEqual(content.read_bytes(), self.anna.received()[content.name])
+            # Also what the killed process could not record.
+            interrupted = [line for line in self.anna.run("history").stdout.decode().splitlines() if content.name in line]
+            self.assertRegex(interrupted[0], r" [\d.]+ [KM]B of 4.0 MB +interrupted ")
             os.kill(anna.process, signal.SIGTERM)
             anna.end()
 

@@ -513,6 +513,8 @@ struct ReceiveControllerTests {
         }
         #expect(sent.sent.map(\.outcome) == [.interrupted, .completed])
         #expect(sent.names.contains("reconnecting"))
+        let continuations = reporter.notices.filter { $0.hasPrefix("ada → big.bin: goes on") }
+        #expect(continuations.count == 1 && continuations.allSatisfy { $0.hasSuffix(", without another question") })
         #expect(prompts.load(ordering: .relaxed) == 1)
         #expect(reporter.ended.map(\.outcome) == [.interrupted, .completed])
     }

@@ -121,7 +121,7 @@ final class EventRecorder: Reporter {
     var notices: [String] {
         events.compactMap { event in
             switch event {
-            case .notice(let line): line
+            case .notice(let line), .goesOn(let line, _): line
             case .hotspot(let step): step.sentence
             default: nil
             }

@@ -17,7 +17,7 @@ struct JSONReporter: Reporter {
         case .warning(let line): Console.warn(line)
         case .searching, .found, .inviting, .authenticationDigits, .waitingForAnswer, .acceptedByReceiver, .progress,
             .partAccepted, .failed, .invitedCode, .nodeProgress, .reconnecting, .sent, .invited, .accepted, .delivered,
-            .receiveEnded, .resumed, .hotspot, .node:
+            .receiveEnded, .resumed, .goesOn, .hotspot, .node:
             guard let (name, members) = Self.jsonEvent(of: event) else { return }
             let line = JSONEvents.line(name, members)
             guard let author = Self.author(of: event) else { return write(line) }
@@ -82,7 +82,7 @@ struct JSONReporter: Reporter {
         case .receiveEnded(let result): ("finished", jsonMembers(result))
         case .hotspot(let step): ("hotspot_state", jsonMembers(step))
         case .node(let event): jsonEvent(of: event)
-        case .result, .notice, .warning: nil
+        case .result, .notice, .warning, .goesOn: nil
         }
     }
 

@@ -67,6 +67,7 @@ struct TextReporter: Reporter {
         case .result(let line): writeResult(line)
         case .notice(let line): notice(line)
         case .warning(let line): warn(line)
+        case .goesOn(let line, let peer): if admitsRows(from: peer) { notice(line) }
         case .partAccepted(_, let part, let receiver): notice(PartText.sentence(part, by: receiver))
         // The failure of a send ends the command, which says it.
         case .found, .waitingForAnswer, .acceptedByReceiver, .progress, .nodeProgress, .invited, .invitedCode, .accepted,

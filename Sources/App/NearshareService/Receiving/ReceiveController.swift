@@ -198,7 +198,7 @@ package final class ReceiveController: Sendable {
         if wasPrompted { transfers.storeAnswer(part.map { .part($0) } ?? .all, to: invitation) }
         defer { transfers.remove(transfer, of: identity) }
         let attempt = recorder.recordStart(of: invitation)
-        var result = await follow(transfer, of: invitation, part, isPrompted: wasPrompted, number: number)
+        var result = await follow(transfer, of: invitation, part, consent, number: number)
         if invitation.peer.foreign?.kind == .web, case .cancelled(by: .local) = result.outcome {
             decider.rules.revoke(browser: invitation.peer.fingerprint)
         }
@@ -238,7 +238,7 @@ package final class ReceiveController: Sendable {
 
     /// Shows an accepted transfer until it ends.
     private func follow(
-        _ transfer: Transfer, of invitation: Invitation, _ part: OfferPart?, isPrompted: Bool, number: Int?
+        _ transfer: Transfer, of invitation: Invitation, _ part: OfferPart?, _ consent: OfferDecider.Consent, number: Int?
     ) async -> TransferResult {
         let peer = invitation.peer
         let shown = machine.shown(peer)
@@ -248,18 +248,36 @@ package final class ReceiveController: Sendable {
         return await running.following(transfer, label: label, number: number) {
             reporter.report(.accepted(transfer.id, from: peer.id))
             feed?.publish(.started(transfer.id, label: label.text))
-            // The user has answered an earlier process, and has seen nothing of the offer in this one.
-            if part != nil, !isPrompted { reporter.report(.notice("\(label.text): goes on, without another question")) }
             if let part { reporter.report(.partAccepted(transfer.id, part.counts, by: nil)) }
             prompts.updateRunning()
-            await followProgress(of: transfer, for: invitation)
+            await followProgress(of: transfer, for: invitation) { start in
+                reportContinuation(start, of: label.text, invitation, consent)
+            }
             return await transfer.result
         }
     }
 
-    private func followProgress(of transfer: Transfer, for invitation: Invitation) async {
+    /// Reports a transfer that goes on where an earlier attempt has stopped, unless the question has just named it: the earlier
+    /// attempt may have been one of another process.
+    private func reportContinuation(
+        _ start: TransferProgress, of label: String, _ invitation: Invitation, _ consent: OfferDecider.Consent
+    ) {
+        let isUnasked = consent == .earlierAnswer
+        // The hotspot is reported already.
+        guard consent != .answer, isUnasked || start.resumed > 0, !hotspot.isPartner(invitation.peer.fingerprint) else {
+            return
+        }
+        let place = start.resumed > 0 ? " at \(ProgressText.byteCounts(start.resumed, of: start.total))" : ""
+        reporter.report(
+            .goesOn("\(label): goes on\(place)\(isUnasked ? ", without another question" : "")", from: invitation.peer.id))
+    }
+
+    /// - Parameter onStart: called once the first content of this attempt is expected.
+    private func followProgress(
+        of transfer: Transfer, for invitation: Invitation, onStart: (TransferProgress) -> Void
+    ) async {
         var renewed = SystemClock.monotonic()
-        var isResumeReported = false
+        var isStartReported = false
         for await progress in transfer.progress where progress.phase == .moving {
             let now = SystemClock.monotonic()
             if now - renewed >= AnsweredOffers.renewalInterval {
@@ -267,11 +285,15 @@ package final class ReceiveController: Sendable {
                 transfers.renewAnswer(to: invitation)
             }
             // Where much arrives at once, the first progress that is read may be beyond the offset.
-            if progress.resumed > 0, !isResumeReported {
-                isResumeReported = true
-                reporter.report(.resumed(transfer.id, offset: progress.resumed))
+            if !isStartReported {
+                isStartReported = true
+                onStart(progress)
+                if progress.resumed > 0 { reporter.report(.resumed(transfer.id, offset: progress.resumed)) }
             }
             if progress.done > progress.resumed || progress.resumed == 0 { reporter.report(.progress(progress)) }
         }
+        // The end may be all that is read.
+        let end = transfer.snapshot
+        if !isStartReported, end.done > 0 { onStart(end) }
     }
 }

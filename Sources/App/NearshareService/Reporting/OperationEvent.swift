@@ -45,6 +45,9 @@ package enum OperationEvent: Sendable {
     /// A transfer in either direction resumes an interrupted one.
     case resumed(TransferID, offset: UInt64)
 
+    /// A sentence about a received transfer that resumes an interrupted one without a question to the user; escaped.
+    case goesOn(String, from: PeerID)
+
     /// A step of a Wi-Fi network for phones or for a transfer.
     case hotspot(HotspotStep)
 
