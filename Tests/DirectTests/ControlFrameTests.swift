@@ -50,6 +50,18 @@ import Testing
         }
     }
 
+    @Test func `a decline has the number of its reason, also where the offer has expired`() throws {
+        let reasons: [(DeclineReason?, UInt8)] = [
+            (.declined, 0), (nil, 1), (.notAllowed, 2), (.acceptsNothing, 7), (.singleFileOnly, 8),
+        ]
+        for (reason, number) in reasons {
+            let frame = ControlFrame.decline(Samples.id, reason)
+            #expect(frame.encoded.last == number)
+            #expect(try ControlFrame.decode(frame.encoded) == frame)
+        }
+        #expect(DeclineReason(rawValue: DeclineReason.expiredNumber) == nil)
+    }
+
     @Test func `frames with unknown reasons keep their effect`() throws {
         func replacingLast(_ frame: ControlFrame) -> [UInt8] { frame.encoded.dropLast() + [200] }
         #expect(try ControlFrame.decode(replacingLast(.close(.done))) == .close(.goingAway))

@@ -214,7 +214,7 @@ extension [DirectReaction] {
                 ]
             ),
             (
-                .decline(id, .expired),
+                .decline(id, nil),
                 [.violation, ended(.expired), .violation, .violation, .violation, ended(.expired), ended(.expired), .nothing]
             ),
             (
@@ -325,7 +325,7 @@ extension [DirectReaction] {
         var late = receiver
         #expect(
             late.machine.accept(id, now: until) == [
-                .send(.decline(id, .expired)), .incomingEnded(id, .expired),
+                .send(.decline(id, nil)), .incomingEnded(id, .expired),
             ])
         var timely = receiver
         #expect(timely.machine.accept(id, now: until + .nanoseconds(-1)) == [.send(.accept(id, window: DirectLimits().window))])

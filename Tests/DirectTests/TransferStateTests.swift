@@ -261,7 +261,7 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
         var transfers = IncomingTransfers(limits: limits())
         _ = transfers.receiveOffer(offer(id), now: at(0))
         let reactions = transfers.accept(id, now: at(61))
-        #expect(reactions == [.send(.decline(id, .expired)), .incomingEnded(id, .expired)])
+        #expect(reactions == [.send(.decline(id, nil)), .incomingEnded(id, .expired)])
         let again = transfers.accept(id, now: at(61)) + transfers.decline(id, reason: .declined)
         #expect(again.isEmpty)
     }

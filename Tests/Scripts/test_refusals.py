@@ -211,6 +211,29 @@ class RefusalStory(Story):
         self.assertEqual(1, self.ben.run("send", self.file("photo.jpg", 3_000_000), "--to", address).returncode)
         self.assertEqual(1, process.wait(TIMEOUT))
 
+    def test_a_receiver_that_writes_to_standard_output_says_that_it_accepts_a_single_file(self):
+        process = subprocess.Popen(
+            self.anna.command("receive", "--stdout", "--accept", "all", "--adapter", "none"),
+            env=self.anna.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        address = address_of(process)
+        self.folder_of_three()
+        one, two = self.file("one.txt", 100), self.file("two.txt", 100)
+        for paths in ([one, two], [self.place / "source/trip"]):
+            result = self.ben.run("send", *paths, "--to", address)
+            self.assertCode(4, result)
+            self.assertIn("accepts a single file only, and no folder", " ".join(result.stderr.decode().split()))
+        self.assertCode(0, self.ben.run("send", one, "--to", address))
+        self.assertIn("declined (not a single file)", self.ben.run("history").stdout.decode())
+
     def test_R4_a_program_that_does_not_read_its_pipe_holds_up_nobody(self):
         process = subprocess.Popen(
             self.anna.command("receive", "--json", "--accept", "none", "--adapter", "none"),

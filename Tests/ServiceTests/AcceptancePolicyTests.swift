@@ -93,12 +93,12 @@ struct AcceptancePolicyTests {
     func standardOutput() throws {
         let policy = policy(.all, limits: nil)
         #expect(verdict(policy, offer(nil)) == .accept)
-        guard case .decline(.declined, let detail?) = verdict(policy, offer(1, 1)) else {
+        guard case .decline(.singleFileOnly, let detail?) = verdict(policy, offer(1, 1)) else {
             Issue.record("two files were accepted")
             return
         }
         #expect(detail.contains("--inbox"))
-        guard case .decline(.declined, .some) = verdict(policy, offer(1, kind: .folder)) else {
+        guard case .decline(.singleFileOnly, .some) = verdict(policy, offer(1, kind: .folder)) else {
             Issue.record("a folder was accepted")
             return
         }

@@ -112,13 +112,13 @@ import Testing
 
     @Test func `each outcome has a sentence that names the peer, and a word for programs`() {
         let declines: [DeclineReason] = [
-            .declined, .expired, .notAllowed, .tooLarge, .noSpace, .busy, .identityChanged, .acceptsNothing,
+            .declined, .notAllowed, .tooLarge, .noSpace, .busy, .identityChanged, .acceptsNothing, .singleFileOnly,
         ]
         let outcomes =
             declines.map { TransferOutcome.declined($0) }
             + [.expired, .cancelled(by: .remote), .interrupted, .failed(.refused, at: .local)]
         for outcome in outcomes { #expect(outcome.sentence("bea").contains("bea"), "\(outcome)") }
-        #expect(Set(outcomes.map { $0.sentence("bea") }).count == outcomes.count - 1)
+        #expect(Set(outcomes.map { $0.sentence("bea") }).count == outcomes.count)
         #expect(Set(declines.map(\.words)).count == declines.count)
         for outcome in [TransferOutcome.interrupted, .cancelled(by: .local), .failed(.noSpace, at: .remote)] {
             #expect(outcome.sentence("bea").contains("resume"))

@@ -55,7 +55,7 @@ struct SendOperationTests {
         "a receiver that declines gives the exit code of its reason, and is not recorded",
         arguments: [
             (DeclineReason.declined, NearshareService.ExitStatus.declined), (.noSpace, .noSpace),
-            (.identityChanged, .notTrusted),
+            (.identityChanged, .notTrusted), (.singleFileOnly, .declined),
         ])
     func declined(reason: DeclineReason, status: NearshareService.ExitStatus) async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))

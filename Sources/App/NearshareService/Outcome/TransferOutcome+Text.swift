@@ -27,10 +27,12 @@ extension TransferOutcome {
         return switch self {
         case .completed: "done"
         case .declined(.declined): "\(name) declined the offer"
-        case .declined(.expired), .expired:
+        case .expired:
             "\(name) did not answer in time; make sure that its user sees the screen, and send again"
         case .declined(.notAllowed): "\(name) accepts files from friends only; ask to be added as a friend there"
         case .declined(.acceptsNothing): "\(name) accepts nothing from this machine"
+        case .declined(.singleFileOnly):
+            "\(name) accepts a single file only, and no folder (`receive --stdout`); send one file, such as an archive"
         case .declined(.tooLarge):
             "\(name) does not accept so much; see --max-size and --max-per-peer there, and send at most a million files and folders"
         case .declined(.noSpace): "\(name) does not have enough disk space"

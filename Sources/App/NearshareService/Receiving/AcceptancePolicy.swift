@@ -95,7 +95,8 @@ package struct AcceptancePolicy: Sendable {
             guard offer.items.count > 1 || offer.items.first?.kind == .folder else { return nil }
             // A reader of standard output sees no file names: several files would become one.
             return .decline(
-                .declined, detail: "standard output accepts a single file; receive several files or a folder with --inbox")
+                .singleFileOnly,
+                detail: "standard output accepts a single file; receive several files or a folder with --inbox")
         }
         let size = offer.byteCountForLimit
         if checksSize, let limit = limits.maximumSize, size > limit {
@@ -138,13 +139,13 @@ extension DeclineReason {
     package var words: String {
         switch self {
         case .declined: "declined"
-        case .expired: "not answered in time"
         case .notAllowed: "not a friend; see `nearshare friends`"
         case .acceptsNothing: "nothing is accepted, by --accept none"
         case .tooLarge: "too large"
         case .noSpace: "not enough disk space"
         case .busy: "busy"
         case .identityChanged: "known name, other key"
+        case .singleFileOnly: "not a single file"
         }
     }
 }

@@ -147,12 +147,11 @@ package struct SendResult: Sendable {
         guard case .declined(let reason) = outcome else { return outcome == .completed && !isConfirmed ? "not confirmed" : nil }
         return switch reason {
         case .declined: detail
-        case .expired: "not answered in time"
         // The only rule of LocalSend devices.
         case .notAllowed: isDevice ? "it requires its PIN" : "friends only"
         case .acceptsNothing: "accepts nothing from this machine"
         case .busy: "busy, or asked too often"
-        case .tooLarge, .noSpace, .identityChanged: reason.words
+        case .tooLarge, .noSpace, .identityChanged, .singleFileOnly: reason.words
         }
     }
 }

@@ -299,6 +299,7 @@ package final class LocalSendServer: Sendable {
         switch reason {
         case .tooLarge: "The files are too large"
         case .noSpace: "Not enough disk space"
+        case .singleFileOnly: "Only a single file is accepted"
         default: "File request declined by recipient"
         }
     }

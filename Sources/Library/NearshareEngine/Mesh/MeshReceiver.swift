@@ -394,10 +394,9 @@ final class MeshReceiver: Sendable {
 extension MeshFileControl.DeclineReason {
     init(_ reason: DeclineReason) {
         switch reason {
-        case .declined, .identityChanged: self = .declined
+        case .declined, .identityChanged, .singleFileOnly: self = .declined
         case .acceptsNothing: self = .acceptsNothing
         case .notAllowed: self = .notAllowed
-        case .expired: self = .expired
         case .busy: self = .busy
         case .tooLarge, .noSpace: self = .tooLarge
         }

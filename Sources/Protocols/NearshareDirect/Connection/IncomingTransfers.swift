@@ -237,7 +237,7 @@ struct IncomingTransfers: Sendable {
     }
 
     private mutating func expire(_ id: TransferID) -> [DirectReaction] {
-        [.send(.decline(id, .expired))] + end(id, .expired)
+        [.send(.decline(id, nil))] + end(id, .expired)
     }
 
     private mutating func end(_ id: TransferID, _ outcome: TransferOutcome) -> [DirectReaction] {

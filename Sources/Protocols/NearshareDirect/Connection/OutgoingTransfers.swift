@@ -106,10 +106,11 @@ struct OutgoingTransfers: Sendable {
         }
     }
 
-    mutating func receiveDecline(_ id: TransferID, reason: DeclineReason) throws(MalformedInput) -> [DirectReaction] {
+    /// - Parameter reason: nil where the offer was not answered in time.
+    mutating func receiveDecline(_ id: TransferID, reason: DeclineReason?) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
         // Cancelling is a race: the peer declined before our cancel arrived, so both sides report the decline.
-        case .offered, .cancelling: return end(id, reason == .expired ? .expired : .declined(reason))
+        case .offered, .cancelling: return end(id, reason.map { TransferOutcome.declined($0) } ?? .expired)
         case .awaitingResumePoint, .comparing, .sending, .awaitingReceipt:
             throw MalformedInput("an offer declined after it was accepted")
         case nil: return try ignoreRace(id, "a decline without an offer")

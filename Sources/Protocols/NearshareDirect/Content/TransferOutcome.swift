@@ -41,13 +41,13 @@ extension DeclineReason {
     fileprivate var words: String {
         switch self {
         case .declined: "the receiver does not want it"
-        case .expired: "the receiver did not answer in time"
         case .notAllowed: "the receiver accepts offers from friends only, or cannot ask its user"
         case .tooLarge: "it is larger than the receiver accepts"
         case .noSpace: "the receiver's disk is full"
         case .busy: "the receiver was asked too often, or is busy; try again in a minute"
         case .identityChanged: "the receiver knows the sender's name with another key"
         case .acceptsNothing: "the receiver accepts nothing from this machine"
+        case .singleFileOnly: "the receiver accepts a single file only, and no folder"
         }
     }
 }

@@ -49,7 +49,7 @@ extension ControlFrame {
         case .decline(let id, let reason):
             writer.write(FrameType.decline)
             writer.write(id.rawValue)
-            writer.write(reason.rawValue)
+            writer.write(reason?.rawValue ?? DeclineReason.expiredNumber)
         case .resume(let id, let point):
             writer.write(FrameType.resume)
             writer.write(id.rawValue)
@@ -187,8 +187,10 @@ extension ControlFrame {
                     id: id, timeout: .seconds(Int64(timeout)), resumeKey: resumeKey, context: Array(context), offer: offer))
         case FrameType.accept: frame = .accept(try reader.readTransferID(), window: try reader.readInteger())
         case FrameType.decline:
-            frame = .decline(
-                try reader.readTransferID(), DeclineReason(rawValue: try reader.readInteger()) ?? .declined)
+            let id = try reader.readTransferID()
+            let number: UInt8 = try reader.readInteger()
+            let reason = DeclineReason(rawValue: number) ?? .declined
+            frame = .decline(id, number == DeclineReason.expiredNumber ? nil : reason)
         case FrameType.resume:
             let id = try reader.readTransferID()
             let complete: UInt64 = try reader.readInteger()

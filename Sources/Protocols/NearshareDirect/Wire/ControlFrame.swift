@@ -26,8 +26,8 @@ package enum ControlFrame: Sendable, Hashable {
     /// Accepts an offer. `window` is the number of bytes of the content stream that the sender may send before the first credit.
     /// The sender waits for ``resume(_:_:)``, which follows when the receiver has inspected the content that it has kept.
     case accept(TransferID, window: UInt64)
-    /// Declines an offer.
-    case decline(TransferID, DeclineReason)
+    /// Declines an offer; without a reason where it was not answered in time.
+    case decline(TransferID, DeclineReason?)
     /// The content that the receiver has kept from an interrupted transfer.
     case resume(TransferID, ResumePoint)
     /// The entries of an accepted offer that the receiver wants, before ``resume(_:_:)`` and all frames about files.

@@ -2,8 +2,6 @@
 public enum DeclineReason: UInt8, Sendable, Hashable, Codable {
     /// The user declined.
     case declined = 0
-    /// The user did not answer in time.
-    case expired = 1
     /// The receiver accepts offers from friends only, or cannot ask its user.
     case notAllowed = 2
     /// The offer exceeds the receiver's size limit.
@@ -16,4 +14,9 @@ public enum DeclineReason: UInt8, Sendable, Hashable, Codable {
     case identityChanged = 6
     /// The receiver does not accept offers from any peer at the moment.
     case acceptsNothing = 7
+    /// The receiver accepts a single file only, and no folder: it writes to standard output.
+    case singleFileOnly = 8
+
+    /// The number on the wire where the user has not answered in time: the offer has expired, and was not declined.
+    package static let expiredNumber: UInt8 = 1
 }
