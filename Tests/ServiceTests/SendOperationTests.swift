@@ -48,6 +48,9 @@ struct SendOperationTests {
         #expect(reporter.digits.allSatisfy { codes.withLock { $0 } == [$0] })
         let result = try #require(reporter.sent.first)
         #expect(result.outcome == .completed && result.byteCount == 5 && result.label == "message → bea")
+        // Also of content that passes at once.
+        let progress = reporter.events.compactMap { if case .progress(let progress) = $0 { progress.done } else { nil } }
+        #expect(progress.last == 5)
         #expect(try ada.trust(in: bea.fingerprint) == .seen)
     }
 

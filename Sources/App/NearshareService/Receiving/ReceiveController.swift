@@ -278,7 +278,8 @@ package final class ReceiveController: Sendable {
     ) async {
         var renewed = SystemClock.monotonic()
         var isStartReported = false
-        for await progress in transfer.progress where progress.phase == .moving {
+        var reported: UInt64 = 0
+        for await progress in transfer.progress where progress.isReported(after: reported) {
             let now = SystemClock.monotonic()
             if now - renewed >= AnsweredOffers.renewalInterval {
                 renewed = now
@@ -290,10 +291,10 @@ package final class ReceiveController: Sendable {
                 onStart(progress)
                 if progress.resumed > 0 { reporter.report(.resumed(transfer.id, offset: progress.resumed)) }
             }
-            if progress.done > progress.resumed || progress.resumed == 0 { reporter.report(.progress(progress)) }
+            if progress.done > progress.resumed || progress.resumed == 0 {
+                reported = progress.done
+                reporter.report(.progress(progress))
+            }
         }
-        // The end may be all that is read.
-        let end = transfer.snapshot
-        if !isStartReported, end.done > 0 { onStart(end) }
     }
 }

@@ -62,6 +62,18 @@ package enum OperationEvent: Sendable {
     case warning(String)
 }
 
+extension TransferProgress {
+    /// Whether it is reported as progress: also the end of the content, where the values before it were too frequent to be told.
+    /// - Parameter byteCount: bytes of the progress that was reported last.
+    func isReported(after byteCount: UInt64) -> Bool {
+        switch phase {
+        case .moving: true
+        case .finishing, .ended(.completed): done > byteCount
+        case .connecting, .waiting, .comparing, .ended: false
+        }
+    }
+}
+
 /// A transfer that a peer is asked to accept.
 package struct OutgoingInvitation: Sendable {
     /// The path that the transfer takes.

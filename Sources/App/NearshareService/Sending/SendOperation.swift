@@ -667,6 +667,7 @@ package final class SendOperation: Sendable {
     private func follow(_ transfer: Transfer, to receiver: String) async {
         var last = TransferProgress.Phase.connecting
         var isPartReported = false
+        var reported: UInt64 = 0
         for await progress in transfer.progress {
             if progress.phase != last {
                 switch progress.phase {
@@ -681,7 +682,10 @@ package final class SendOperation: Sendable {
                 isPartReported = true
                 reporter.report(.partAccepted(transfer.id, part, by: receiver))
             }
-            if progress.phase == .moving { reporter.report(.progress(progress)) }
+            if progress.isReported(after: reported) {
+                reported = progress.done
+                reporter.report(.progress(progress))
+            }
         }
     }
 
