@@ -56,6 +56,23 @@ struct NameMatchTests {
         #expect(failure?.message.contains(fingerprint(text == "an" ? 2 : 5).peerID.hex) == true)
     }
 
+    @Test func `a list of peers with similar names tells the trust in each`() throws {
+        var trust = TrustStore()
+        for (byte, text) in [(UInt8(1), "anna"), (2, "annabel")] {
+            let name = try DisplayName(text)
+            _ = trust.introduce(fingerprint(byte), claiming: name, as: name, at: WallTime(milliseconds: 1))
+        }
+        _ = trust.setFriend(fingerprint(2), true)
+        let failure = #expect(throws: CommandFailure.self) { _ = try trust.requirePeer(named: "an") }
+        let (anna, annabel) = (fingerprint(1).peerID, fingerprint(2).peerID)
+        #expect(failure?.message.hasSuffix("\n  anna  \(anna)  seen\n  annabel  \(annabel)  friend") == true)
+        let newcomer = try DisplayName("anne")
+        let clash = #expect(throws: ControlFailure.self) {
+            try trust.requireUnambiguous(newcomer, fingerprint(3).peerID, selectedBy: "ann")
+        }
+        #expect(clash?.description.contains("\n  anne  \(fingerprint(3).peerID)  new") == true)
+    }
+
     @Test("an empty text, the beginning of every name, means no peer", arguments: ["", " ", "\t\n", "\u{a0}", "zoe"])
     func none(_ text: String) throws {
         #expect(try find(text) == nil)

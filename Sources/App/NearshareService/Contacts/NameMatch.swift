@@ -4,6 +4,15 @@ package import Nearshare
 package protocol NamedPeer {
     var id: PeerID { get }
     var name: DisplayName { get }
+    /// The trust in the peer in one word; nil where it is not known.
+    var trustLabel: String? { get }
+}
+
+extension NamedPeer {
+    package var trustLabel: String? { nil }
+
+    /// The row of a list of peers with similar names, from which the user takes the id.
+    var idRow: String { "\(name.shown)  \(id)" + (trustLabel.map { "  \($0)" } ?? "") }
 }
 
 /// The peers that a text selects: by id, by the whole name, also with a tag, or by the beginning of a name. Case is ignored.
@@ -63,6 +72,6 @@ package enum NameMatch<Candidate: NamedPeer> {
 
     /// The message for a text that selects several peers.
     package static func ambiguity(of text: String, _ candidates: [Candidate]) -> String {
-        NodeError.ambiguity(of: text, rows: candidates.map { "\($0.name.shown)  \($0.id)" }.sorted())
+        NodeError.ambiguity(of: text, rows: candidates.map(\.idRow).sorted())
     }
 }

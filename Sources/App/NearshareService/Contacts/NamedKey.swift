@@ -4,16 +4,20 @@ package import Nearshare
 package struct NamedKey: Sendable, Hashable, NamedPeer {
     package let fingerprint: Fingerprint
     package let name: DisplayName
+    package let trustLabel: String?
 
     package var id: PeerID { fingerprint.peerID }
 
-    package init(fingerprint: Fingerprint, name: DisplayName) {
+    package init(fingerprint: Fingerprint, name: DisplayName, trustLabel: String? = nil) {
         self.fingerprint = fingerprint
         self.name = name
+        self.trustLabel = trustLabel
     }
 
     init(_ known: (fingerprint: Fingerprint, entry: TrustStore.Entry)) {
-        self.init(fingerprint: known.fingerprint, name: known.entry.name)
+        self.init(
+            fingerprint: known.fingerprint, name: known.entry.name,
+            trustLabel: TrustStatus.known(known.entry.trust, isFriend: known.entry.isFriend).label)
     }
 
     /// The key that a text selects: a fingerprint, an id, a name or the beginning of one.
@@ -48,7 +52,8 @@ extension TrustStore {
         guard name.claimed.lowercased() != text.lowercased() else { return }
         let known = peers(named: text) { _ in true }
         guard !known.isEmpty else { return }
-        let list = (known.map { ($0.name, $0.id) } + [(name, id)]).map { "\n  \($0.shown)  \($1)" }.sorted().joined()
+        let new = "\(name.shown)  \(id)  \(TrustStatus.new.label)"
+        let list = (known.map(\.idRow) + [new]).sorted().map { "\n  \($0)" }.joined()
         throw ControlFailure(
             .ambiguous, "\(TerminalText.escaped(text)) is the beginning of several names; use the id of one:\(list)")
     }
