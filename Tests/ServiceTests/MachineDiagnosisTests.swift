@@ -33,6 +33,14 @@ struct PeerDiagnosisTests {
         #expect(finding.severity == .warning && finding.text.contains("timed out"))
     }
 
+    @Test func `a blocked peer is a note, and no fault`() throws {
+        var answer = MachineDiagnosis.PeerAnswer(
+            name: try DisplayName("anna"), id: PeerID(bytes: [UInt8](repeating: 1, count: 8))!)
+        answer.isBlocked = true
+        let finding = try #require(MachineDiagnosis.findings([answer]).first)
+        #expect(finding.severity == .notice && finding.text.contains("blocked") && finding.advice == nil)
+    }
+
     @Test("an empty network is reported as a note")
     func none() {
         #expect(MachineDiagnosis.findings([]).map(\.severity) == [.notice])

@@ -29,6 +29,8 @@ package struct MachineDiagnosis: Sendable {
         package var clockDifference: Duration?
         /// The reason why the peer did not answer.
         package var failure: String?
+        /// Whether the user has blocked the peer, which was not asked then.
+        package var isBlocked = false
 
         package init(name: DisplayName, id: PeerID, clockDifference: Duration? = nil, failure: String? = nil) {
             self.name = name
@@ -293,6 +295,8 @@ package struct MachineDiagnosis: Sendable {
             for peer in peers.prefix(Self.maximumPeerCount) {
                 group.addTask {
                     var answer = PeerAnswer(name: trust.shownName(claiming: peer.id, named: peer.name), id: peer.id)
+                    answer.isBlocked = trust.trustStatus(claiming: peer.id, named: peer.name).isBlocked
+                    if answer.isBlocked { return answer }
                     do {
                         if peer.certificate != nil {
                             _ = try await node.localSendTarget(peer.destination)
@@ -339,6 +343,9 @@ package struct MachineDiagnosis: Sendable {
         }
         return answers.map { answer in
             let name = answer.name.identified(by: answer.id)
+            if answer.isBlocked {
+                return Finding(.notice, "peers", "\(name) is nearby, and blocked: it was not asked whether it answers")
+            }
             if let failure = answer.failure {
                 return Finding(
                     .warning, "peers", "\(name) is seen but does not answer: \(failure)",
