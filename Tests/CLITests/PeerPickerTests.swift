@@ -15,6 +15,8 @@ import Testing
     @Test func `peers appear, change and disappear; Enter picks the selected one`() throws {
         var picker = PeerPicker(trust: TrustStore())
         #expect(picker.lines(in: .standard).count == 2)
+        let early = picker.handle(.enter)
+        #expect(early == .none)
         let (anna, ben) = (try peer("a", "anna"), try peer("b", "ben"))
         picker.update(.found(anna))
         picker.update(.found(ben))
@@ -22,12 +24,22 @@ import Testing
         _ = picker.handle(.down)
         picker.update(.lost(anna))
         let reaction = picker.handle(.enter)
-        #expect(reaction == .picked(ben))
+        #expect(reaction == .picked([ben]))
         picker.update(.lost(ben))
         let empty = picker.handle(.enter)
         #expect(empty == .none)
-        let cancelled = picker.handle(.text("q"))
+        let cancelled = picker.handle(.escape)
         #expect(cancelled == .cancelled)
+    }
+
+    @Test func `several peers are picked, and one that has left meanwhile is not`() throws {
+        var picker = PeerPicker(trust: TrustStore())
+        let (anna, ben, cyd) = (try peer("a", "anna"), try peer("b", "ben"), try peer("c", "cyd"))
+        for peer in [anna, ben, cyd] { picker.update(.found(peer)) }
+        for key in [TerminalKey.text(" "), .down, .text(" "), .down, .text(" ")] { _ = picker.handle(key) }
+        picker.update(.lost(ben))
+        let reaction = picker.handle(.enter)
+        #expect(reaction == .picked([anna, cyd]))
     }
 
     @Test("a blocked peer is not proposed, under any name")

@@ -18,17 +18,46 @@ import Testing
         #expect(reaction == .none)
     }
 
-    @Test("arrow keys and letters move the selection, within the list")
+    @Test("arrow keys move the selection, within the list")
     func moving() {
         var list = picker(3)
         #expect(list.lines(in: .standard) == ["send to:", "▸ peer 0  id 0", "  peer 1  id 1", "  peer 2  id 2"])
-        for key in [TerminalKey.up, .down, .text("jj"), .down, .text("k")] { _ = list.handle(key) }
+        for key in [TerminalKey.up, .down, .down, .down, .down, .up] { _ = list.handle(key) }
         #expect(list.selection == 1)
         let reaction = list.handle(.enter)
-        #expect(reaction == .picked(1))
+        #expect(reaction == .picked([1]))
     }
 
-    @Test("several ways cancel", arguments: [TerminalKey.escape, .control("c"), .text("q")])
+    @Test func `typed text leaves the items that contain it, in any letter case`() {
+        var list = picker(12)
+        for text in ["P", "eer", "q"] { _ = list.handle(.text(text)) }
+        #expect(list.lines(in: .standard) == ["send to:", "with \"peerq\":", "  none; Backspace shows more"])
+        let none = list.handle(.enter)
+        #expect(none == .none)
+        _ = list.handle(.backspace)
+        #expect(list.lines(in: .standard).count == 14)
+        for _ in 0..<4 { _ = list.handle(.backspace) }
+        _ = list.handle(.text("1"))
+        #expect(
+            list.lines(in: .standard) == [
+                "send to:", "with \"1\":", "▸ peer 1   id 1", "  peer 10  id 10", "  peer 11  id 11",
+            ])
+        for _ in 0..<5 { _ = list.handle(.down) }
+        let reaction = list.handle(.enter)
+        #expect(reaction == .picked([11]))
+    }
+
+    @Test func `Space marks several items, which the filter hides and does not release`() {
+        var list = picker(3)
+        for key in [TerminalKey.text(" "), .down, .text(" "), .down, .text(" "), .text(" ")] { _ = list.handle(key) }
+        #expect(list.lines(in: .standard) == ["send to:", "  ✓ peer 0  id 0", "  ✓ peer 1  id 1", "▸   peer 2  id 2"])
+        _ = list.handle(.text("2"))
+        list.setItems([2, 1, 0, 4].map { PickerList.Item(id: $0, cells: ["\($0)"]) })
+        let reaction = list.handle(.enter)
+        #expect(reaction == .picked([1, 0]))
+    }
+
+    @Test("several ways cancel", arguments: [TerminalKey.escape, .control("c")])
     func cancelling(_ key: TerminalKey) {
         var list = picker(1)
         let reaction = list.handle(key)
@@ -58,7 +87,8 @@ import Testing
     @Test("rows fit the terminal: the id is cut first, then the name, and the trust status stays", arguments: 26...60)
     func narrow(_ columns: Int) {
         var list = PickerList<Int>(
-            title: "send to (↑ ↓ Enter, q cancels):", placeholder: "looking… is `nearshare receive` running there?",
+            title: "send to (↑ ↓ Enter; Space marks several, letters search, Esc cancels):",
+            placeholder: "looking… is `nearshare receive` running there?",
             cutting: [1, 0])
         let size = TerminalSize(columns: columns, rows: 12)
         #expect(list.lines(in: size).allSatisfy { TerminalText.width(of: $0) < columns })

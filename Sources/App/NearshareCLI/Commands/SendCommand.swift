@@ -171,15 +171,15 @@ struct SendCommand: AsyncParsableCommand {
                 node.findLocalSendDevices(security)
                 try await SignalHandling.run(onSignal: { operation.cancelOrExit() }) {
                     try await withNetworkNotice(settings, report: quiet ? nil : NetworkNotice.show) {
-                        let wanted =
-                            toEveryone
-                            ? [.everyone]
-                            : peers.isEmpty
-                                ? [
-                                    try await PeerPicker.pick(
-                                        on: node, Transport.media(for: transport.preferred), knowing: machine.trust.read())
-                                ]
-                                : peers.map { .text($0) }
+                        let wanted: [SendOperation.Target] =
+                            if toEveryone {
+                                [.everyone]
+                            } else if peers.isEmpty {
+                                try await PeerPicker.pick(
+                                    on: node, Transport.media(for: transport.preferred), knowing: machine.trust.read())
+                            } else {
+                                peers.map { .text($0) }
+                            }
                         try await operation.run(to: wanted, on: node)
                     }
                 }

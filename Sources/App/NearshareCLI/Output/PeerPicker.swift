@@ -2,12 +2,13 @@ internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
 
-/// A list of the peers nearby but blocked ones, updated while it is shown, from which the user picks one with the arrow keys.
+/// A list of the peers nearby but blocked ones, updated while it is shown, from which the user picks one or several.
 struct PeerPicker: Sendable {
     private let trust: TrustStore
     private var peers: [PeerID: NearbyPeer] = [:]
     private var list = PickerList<PeerID>(
-        title: "send to (↑ ↓ Enter, q cancels):", placeholder: "looking… is `nearshare receive` running there?",
+        title: "send to (↑ ↓ Enter; Space marks several, letters search, Esc cancels):",
+        placeholder: "looking… is `nearshare receive` running there?",
         // The id first, then the name: whether the peer is known stays visible.
         cutting: [1, 0])
 
@@ -17,7 +18,7 @@ struct PeerPicker: Sendable {
 
     enum Reaction: Sendable, Hashable {
         case none
-        case picked(NearbyPeer)
+        case picked([NearbyPeer])
         case cancelled
     }
 
@@ -41,7 +42,7 @@ struct PeerPicker: Sendable {
     mutating func handle(_ key: TerminalKey) -> Reaction {
         switch list.handle(key) {
         case .none: .none
-        case .picked(let id): peers[id].map { .picked($0) } ?? .none
+        case .picked(let ids): .picked(ids.compactMap { peers[$0] })
         case .cancelled: .cancelled
         }
     }
@@ -58,11 +59,11 @@ extension PeerPicker {
         case failed(any Error)
     }
 
-    /// Shows the list until the user has picked a peer.
+    /// Shows the list until the user has picked one peer at least.
     /// - Throws: ``CommandFailure`` when there is no terminal, or the user cancels.
     static func pick(
         on node: Node, _ media: Set<LinkAddress.Medium>, knowing trust: TrustStore
-    ) async throws -> SendOperation.Target {
+    ) async throws -> [SendOperation.Target] {
         guard let terminal = TerminalDevice() else {
             throw CommandFailure(.usage, "no terminal to pick a receiver on; give one with --to")
         }
@@ -87,11 +88,11 @@ extension PeerPicker {
                 await terminal.readKeys { sink.yield(.key($0)) }
                 sink.yield(.ended)
             }
-            return .peer(try await PeerPicker(trust: trust).pick(from: inputs, on: terminal))
+            return try await PeerPicker(trust: trust).pick(from: inputs, on: terminal).map { SendOperation.Target.peer($0) }
         }
     }
 
-    private consuming func pick(from inputs: AsyncStream<Input>, on terminal: TerminalDevice) async throws -> NearbyPeer {
+    private consuming func pick(from inputs: AsyncStream<Input>, on terminal: TerminalDevice) async throws -> [NearbyPeer] {
         var block = LineBlock()
         defer { terminal.write(block.replace(with: [], columns: terminal.size.columns)) }
         var size = terminal.size
@@ -104,7 +105,7 @@ extension PeerPicker {
             case .key(let key):
                 switch handle(key) {
                 case .none: break
-                case .picked(let peer): return peer
+                case .picked(let peers): return peers
                 case .cancelled: throw CommandFailure(.interrupted, "no receiver was picked")
                 }
             case .ended: throw CommandFailure(.interrupted, "no receiver was picked")

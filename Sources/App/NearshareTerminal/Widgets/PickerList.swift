@@ -1,4 +1,7 @@
-/// A list from which the user picks one item with the arrow keys. A value: items and keys in, lines out.
+internal import NearshareBase
+
+/// A list from which the user picks items with the arrow keys: one with Enter, several that Space has marked. Typed text leaves the
+/// items whose first cell contains it. A value: items and keys in, lines out.
 package struct PickerList<ID: Hashable & Sendable>: Sendable {
     package struct Item: Sendable {
         package var id: ID
@@ -13,7 +16,8 @@ package struct PickerList<ID: Hashable & Sendable>: Sendable {
 
     package enum Reaction: Sendable, Hashable {
         case none
-        case picked(ID)
+        /// In the order of the list; not empty.
+        case picked([ID])
         case cancelled
     }
 
@@ -24,7 +28,12 @@ package struct PickerList<ID: Hashable & Sendable>: Sendable {
     package let placeholder: String
     package private(set) var items: [Item] = []
     package private(set) var selection: ID?
+    private var marked: Set<ID> = []
+    /// Typed text, in lower case: only the items whose first cell contains it are shown.
+    private var filter = ""
 
+    /// Limit on the characters of the filter.
+    private static var maximumFilterCount: Int { 40 }
     /// Limit on the rows shown at once.
     private static var maximumShownItems: Int { 16 }
 
@@ -38,47 +47,73 @@ package struct PickerList<ID: Hashable & Sendable>: Sendable {
     /// Replaces the items. The selection stays on its item; it moves to the first one when its item is gone.
     package mutating func setItems(_ items: [Item]) {
         self.items = items
-        if !items.contains(where: { $0.id == selection }) { selection = items.first?.id }
+        keepSelection()
     }
 
     package mutating func handle(_ key: TerminalKey) -> Reaction {
         switch key {
-        case .enter, .lineBreak: return selection.map { .picked($0) } ?? .none
+        case .enter, .lineBreak:
+            // Marked items that the filter hides count as well: the user has marked them.
+            let several = items.map(\.id).filter { marked.contains($0) }
+            if !several.isEmpty { return .picked(several) }
+            return selection.map { .picked([$0]) } ?? .none
         case .escape, .control("c"): return .cancelled
         case .up: move(by: -1)
         case .down: move(by: 1)
+        case .backspace:
+            _ = filter.popLast()
+            keepSelection()
+        case .text(" "): toggleMark()
         case .text(let text):
-            for character in text {
-                switch character {
-                case "q": return .cancelled
-                case "k": move(by: -1)
-                case "j": move(by: 1)
-                default: break
-                }
-            }
+            filter = String((filter + text.lowercased()).prefix(Self.maximumFilterCount))
+            keepSelection()
         default: break
         }
         return .none
     }
 
+    /// The items that the filter leaves.
+    private var shownItems: [Item] {
+        filter.isEmpty ? items : items.filter { $0.cells.first?.lowercased().contains(filter) == true }
+    }
+
+    private mutating func keepSelection() {
+        let shown = shownItems
+        if !shown.contains(where: { $0.id == selection }) { selection = shown.first?.id }
+    }
+
+    private mutating func toggleMark() {
+        guard let selection else { return }
+        if marked.remove(selection) == nil { marked.insert(selection) }
+    }
+
     private mutating func move(by distance: Int) {
-        guard let index = items.firstIndex(where: { $0.id == selection }) else { return }
-        selection = items[min(max(0, index + distance), items.count - 1)].id
+        let shown = shownItems
+        guard let index = shown.firstIndex(where: { $0.id == selection }) else { return }
+        selection = shown[min(max(0, index + distance), shown.count - 1)].id
     }
 
     /// The title, and the items around the selection, as rows that a terminal neither wraps nor scrolls away.
     package func lines(in size: TerminalSize) -> [String] {
         // The last column stays free: some terminals wrap when it is written.
         let columns = max(1, size.columns - 1)
-        let heading = Self.wrapped(title, columns: columns)
+        var heading = Self.wrapped(title, columns: columns)
         guard !items.isEmpty else { return heading + Self.wrapped("  \(placeholder)", columns: columns) }
+        if !filter.isEmpty { heading += Self.wrapped("with \(TerminalText.quoted(filter)):", columns: columns) }
+        let left = shownItems
+        guard !left.isEmpty else { return heading + Self.wrapped("  none; Backspace shows more", columns: columns) }
         // The cursor is in a row below the list.
         let count = max(1, min(Self.maximumShownItems, size.rows - heading.count - 1))
-        let selected = items.firstIndex { $0.id == selection } ?? 0
-        let start = max(0, min(selected - count / 2, items.count - count))
-        let shown = items.dropFirst(start).prefix(count)
-        let rows = Table.lines(shown.map(\.cells), columns: max(0, columns - 2), cutting: cutColumns)
-        return heading + zip(shown, rows).map { item, row in "\(item.id == selection ? "▸" : " ") \(row)" }
+        let selected = left.firstIndex { $0.id == selection } ?? 0
+        let start = max(0, min(selected - count / 2, left.count - count))
+        let shown = left.dropFirst(start).prefix(count)
+        let markColumns = marked.isEmpty ? 0 : 2
+        let rows = Table.lines(shown.map(\.cells), columns: max(0, columns - 2 - markColumns), cutting: cutColumns)
+        return heading
+            + zip(shown, rows).map { item, row in
+                let mark = marked.isEmpty ? "" : marked.contains(item.id) ? "✓ " : "  "
+                return "\(item.id == selection ? "▸" : " ") \(mark)\(row)"
+            }
     }
 
     private static func wrapped(_ text: String, columns: Int) -> [String] {
