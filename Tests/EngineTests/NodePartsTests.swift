@@ -45,6 +45,15 @@ func errorWords() {
     }
 }
 
+@Test func `the log says in words why a link has ended`() {
+    var closures = [DirectClosure.lost, .violation(MalformedInput("offer: a name"))]
+    for reason in (0...UInt8.max).compactMap(CloseReason.init(rawValue:)) {
+        closures += [.closed(by: .local, reason), .closed(by: .remote, reason)]
+    }
+    let ends = closures.map { LinkEnd.closure($0) } + [.handshake(.ownKey), .handshake(.encryption)]
+    for end in ends { #expect(!"\(end)".contains("closed(") && !"\(end)".contains("Direct"), "\(end)") }
+}
+
 @Test("K3: a peer that violates the protocol is not connected to again: each try would be another guess")
 func violation() {
     let error = NodeError(DirectClosure.violation(MalformedInput("short authentication string: another one")))

@@ -31,10 +31,19 @@ struct HandshakeResult: Sendable {
 }
 
 /// The reason why a link is over.
-enum LinkEnd: Sendable, Hashable {
+enum LinkEnd: Sendable, Hashable, CustomStringConvertible {
     case handshake(HandshakeFailure)
     case closure(DirectClosure)
     case noThread(ThreadError)
+
+    /// The words for logs.
+    var description: String {
+        switch self {
+        case .closure(.closed(by: .local, .done)): "it had nothing more to do"
+        case .closure(.closed(by: .remote, .done)): "the peer has closed it"
+        case .handshake, .closure, .noThread: NodeError(self).description
+        }
+    }
 }
 
 /// Moves bytes between one link and the machine that decides: a thread reads and opens records, one writes control frames and
