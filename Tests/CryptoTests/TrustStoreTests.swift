@@ -423,6 +423,9 @@ import Testing
     @Test("A5: a friend who is blocked is no friend, whatever the file says") func blockedFriend() {
         #expect(!TrustStatus.known(.blocked, isFriend: true).isFriend)
         #expect(TrustStatus.known(.blocked, isFriend: true).label == "blocked")
+        #expect(TrustStatus.known(.blocked, isFriend: true).listText == "blocked")
+        #expect(TrustStatus.known(.verified, isFriend: true).listText == "friend, verified")
+        #expect(TrustStatus.known(.seen, isFriend: true).listText == "friend")
     }
 
     @Test("A5: a key that was only announced can be blocked, and is new again afterwards: it makes no friend")

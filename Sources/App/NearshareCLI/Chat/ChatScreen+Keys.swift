@@ -376,11 +376,9 @@ extension ChatScreen {
                 case .blueChat: ", BlueChat"
                 case .unknown: ""
                 }
-            let trustStatus =
-                contact.isFriend && contact.trustStatus.isVerified ? "friend, verified" : contact.trustStatus.label
             addNotice(
                 "\(name(of: contact.id))  \(contact.id.hex)  \(contact.isNear ? "near" : "away")\(Self.distance(of: contact))\(software), "
-                    + TerminalText.escaped(trustStatus, columns: 40), at: now)
+                    + TerminalText.escaped(contact.trustStatus.listText, columns: 40), at: now)
         }
     }
 

@@ -94,7 +94,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
                 guard !status.neighbours.isEmpty else { return Console.writeResult("no peers nearby") }
                 let rows = status.neighbours.map { neighbour in
                     [
-                        "  \(neighbour.contact.name.shown)", neighbour.contact.id.hex, neighbour.contact.trustStatus.label,
+                        "  \(neighbour.contact.name.shown)", neighbour.contact.id.hex, neighbour.contact.trustStatus.listText,
                         neighbour.contact.software.rawValue, neighbour.isDirect ? "linked" : "relayed",
                         status.secureSessions.contains(neighbour.contact.id) ? "secure session" : "",
                     ]

@@ -43,8 +43,7 @@ struct PeersListCommand: AsyncParsableCommand {
             let rows = peers.map { peer in
                 KnownPeerRenderer.row(
                     peer,
-                    trust: TrustStatus.known(peer.entry.trust, isFriend: peer.entry.isFriend).label
-                        + (peer.entry.isFriend && peer.entry.trust == .verified ? ", verified" : "")
+                    trust: TrustStatus.known(peer.entry.trust, isFriend: peer.entry.isFriend).listText
                         + (peer.entry.certificate == nil ? "" : ", LocalSend"))
             }
             Console.writeTable(rows)

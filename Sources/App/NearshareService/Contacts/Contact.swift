@@ -29,7 +29,7 @@ package struct Contact: Sendable, Hashable, Codable, NamedPeer {
     package var contentLimit: UInt64?
 
     package var isFriend: Bool { trustStatus.isFriend }
-    package var trustLabel: String? { trustStatus.label }
+    package var trustLabel: String? { trustStatus.listText }
 
     /// Stops what the user sends by the name of another known peer (K2).
     func refuseNameClash() throws(ControlFailure) {

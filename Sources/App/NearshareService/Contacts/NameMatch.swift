@@ -4,7 +4,7 @@ package import Nearshare
 package protocol NamedPeer {
     var id: PeerID { get }
     var name: DisplayName { get }
-    /// The trust in the peer in one word; nil where it is not known.
+    /// The trust in the peer, as lists show it; nil where it is not known.
     var trustLabel: String? { get }
 }
 

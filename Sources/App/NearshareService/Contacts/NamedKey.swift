@@ -17,7 +17,7 @@ package struct NamedKey: Sendable, Hashable, NamedPeer {
     init(_ known: (fingerprint: Fingerprint, entry: TrustStore.Entry)) {
         self.init(
             fingerprint: known.fingerprint, name: known.entry.name,
-            trustLabel: TrustStatus.known(known.entry.trust, isFriend: known.entry.isFriend).label)
+            trustLabel: TrustStatus.known(known.entry.trust, isFriend: known.entry.isFriend).listText)
     }
 
     /// The key that a text selects: a fingerprint, an id, a name or the beginning of one.
@@ -52,7 +52,7 @@ extension TrustStore {
         guard name.claimed.lowercased() != text.lowercased() else { return }
         let known = peers(named: text) { _ in true }
         guard !known.isEmpty else { return }
-        let new = "\(name.shown)  \(id)  \(TrustStatus.new.label)"
+        let new = "\(name.shown)  \(id)  \(TrustStatus.new.listText)"
         let list = (known.map(\.idRow) + [new]).sorted().map { "\n  \($0)" }.joined()
         throw ControlFailure(
             .ambiguous, "\(TerminalText.escaped(text)) is the beginning of several names; use the id of one:\(list)")

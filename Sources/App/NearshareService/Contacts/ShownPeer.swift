@@ -56,7 +56,7 @@ extension TrustStore {
         let status = trustStatus(claiming: id, named: name)
         if case .nameClash = status { return "\(status.label): another key" }
         return status.isKnown || !MixedScripts.isFound(in: name.claimed)
-            ? status.label : "\(status.label), \(MixedScripts.note)"
+            ? status.listText : "\(status.listText), \(MixedScripts.note)"
     }
 
     /// The name of a peer in lists of what was sent and received: the name by which the user knows the peer, or else the one that it

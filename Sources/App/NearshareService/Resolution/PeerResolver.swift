@@ -463,7 +463,7 @@ package struct PeerResolver: Sendable {
     private func ambiguity(of text: String, _ peers: [NearbyPeer]) -> String {
         let trust = (try? machine.trust.read()) ?? TrustStore()
         let rows = peers.map { peer in
-            "\(peer.name.shown)  \(peer.id)  \(trust.trustStatus(claiming: peer.id, named: peer.name).label)"
+            "\(peer.name.shown)  \(peer.id)  \(trust.trustStatus(claiming: peer.id, named: peer.name).listText)"
         }
         return NodeError.ambiguity(of: text, rows: rows)
     }

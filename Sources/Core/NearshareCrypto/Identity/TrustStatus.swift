@@ -39,4 +39,7 @@ public enum TrustStatus: Sendable, Hashable, Codable {
         case .nameClash: "changed"
         }
     }
+
+    /// The words for lists: the label, and whether a friend is verified.
+    package var listText: String { self == .known(.verified, isFriend: true) ? "friend, verified" : label }
 }
