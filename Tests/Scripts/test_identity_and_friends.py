@@ -1,9 +1,11 @@
 """Commands for the identity, known keys and friends: their output, and their errors."""
 
+import contextlib
 import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import unittest
 
@@ -47,6 +49,18 @@ class IdentityStory(Home):
             self.assertCode(0, self.anna.run(*command))
         self.assertFalse(self.identity(self.anna)["exists"])
         self.assertFalse((self.state(self.anna) / "identity.key").exists())
+
+    def test_stores_of_a_later_version_are_refused_with_what_to_do(self):
+        self.assertCode(0, self.anna.run("messages"))
+        for name in ("conversations.sqlite", "carried.sqlite"):
+            with contextlib.closing(sqlite3.connect(self.state(self.anna) / name)) as store:
+                with store:
+                    store.execute("insert into grdb_migrations values ('of a later version')")
+                words = " ".join(self.say(1, self.anna, "messages").split())
+                self.assertIn(f"{name} was written by a later version of nearshare; update nearshare", words)
+                with store:
+                    store.execute("delete from grdb_migrations where identifier = 'of a later version'")
+        self.assertCode(0, self.anna.run("messages"))
 
     def test_the_key_is_generated_by_the_first_transfer(self):
         anna = self.anna.receive("--once")
