@@ -46,15 +46,6 @@ import Testing
         return (ada, bea)
     }
 
-    private func text(_ text: String) -> MemoryContent {
-        var content = MemoryContent(file: "message.txt", Array(text.utf8))
-        let size = UInt64(text.utf8.count)
-        let item = OfferedItem(
-            kind: .text, name: ClaimedFileName("message.txt")!, size: size, entryCount: 1, mediaType: .text)
-        content.offer = Offer(items: [item], itemCount: 1, entryCount: 1, totalSize: size)
-        return content
-    }
-
     private func file(_ count: Int) -> MemoryContent {
         MemoryContent(file: "a", (0..<count).map { UInt8(truncatingIfNeeded: $0 * 7) })
     }
@@ -150,9 +141,11 @@ import Testing
             try await withNode(sender) { sender in
                 let mesh = sender.joinMesh()
                 let bea = try await mesh.find("Bea", timeout: .seconds(20))
-                let declined = try mesh.send(InMemorySource(text("not this")), to: bea)
+                let declined = try mesh.send(InMemorySource(MemoryContent(text: "not this")), to: bea)
                 for await progress in declined.progress where progress.phase == .waiting { break }
-                #expect(await (try mesh.send(InMemorySource(text("but this")), to: bea)).result.outcome == .completed)
+                #expect(
+                    await (try mesh.send(InMemorySource(MemoryContent(text: "but this")), to: bea)).result.outcome == .completed
+                )
                 // A session keeps the order: an acknowledgement of the first one would have arrived.
                 #expect(declined.snapshot.phase == .waiting)
                 declined.cancel()
@@ -183,7 +176,7 @@ import Testing
             try await withNode(sender) { sender in
                 let mesh = sender.joinMesh()
                 let bea = try await mesh.find("Bea", timeout: .seconds(20))
-                let transfer = try mesh.send(InMemorySource(text("unasked")), to: bea)
+                let transfer = try mesh.send(InMemorySource(MemoryContent(text: "unasked")), to: bea)
                 #expect(await late.value?.outcome == .expired)
                 transfer.cancel()
             }
@@ -208,7 +201,7 @@ import Testing
             try await withNode(sender) { sender in
                 let mesh = sender.joinMesh()
                 let bea = try await mesh.find("Bea", timeout: .seconds(20))
-                let transfer = try mesh.send(InMemorySource(text("unasked")), to: bea)
+                let transfer = try mesh.send(InMemorySource(MemoryContent(text: "unasked")), to: bea)
                 #expect(await isAccepted.value?.outcome == .completed)
                 transfer.cancel()
             }
@@ -337,7 +330,7 @@ import Testing
         "A8: an open question ends with the receiver's node, and the sender learns of it", arguments: [false, true])
     func receiverStopsDuringQuestion(isText: Bool) async throws {
         let (sender, receiver) = neighbours(Stage(.memory))
-        let content = InMemorySource(isText ? text("hello") : file(10_000))
+        let content = InMemorySource(isText ? MemoryContent(text: "hello") : file(10_000))
         try await withNode(sender) { sender in
             let mesh = sender.joinMesh()
             let transfer = try await withNode(receiver) { receiver in

@@ -107,6 +107,9 @@ import Testing
             count += 1
         }
         #expect(count == 256)
+        _ = messages.recordReceipt("255", from: peer, now: now)
+        #expect(messages.hasRoom(for: peer) && !messages.hasRoom(for: peer, messageCount: 2))
+        _ = messages.insert([1], id: "255", to: peer, now: now)
         for number in 0..<300 { messages.recordAcknowledgement("\(number)", of: peer) }
         #expect(!messages.isAcknowledged("43", of: peer) && messages.isAcknowledged("44", of: peer))
         #expect(messages.removePeer(peer) == (0..<256).map { "\($0)" })

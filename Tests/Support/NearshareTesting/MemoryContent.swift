@@ -36,6 +36,16 @@ package struct MemoryContent: Sendable, Hashable {
             entryCount: 1, totalSize: size)
     }
 
+    /// One text.
+    package init(text: String) {
+        self.init(file: "message.txt", Array(text.utf8))
+        let name = ClaimedFileName("message.txt")!
+        let size = UInt64(text.utf8.count)
+        offer = Offer(
+            items: [OfferedItem(kind: .text, name: name, size: size, entryCount: 1, mediaType: .text)], itemCount: 1,
+            entryCount: 1, totalSize: size)
+    }
+
     /// Files of the same content.
     package init(files names: [String], _ bytes: [UInt8]) {
         let files = names.map { MemoryContent(file: $0, bytes) }

@@ -10,7 +10,8 @@ final class MeshSender: Sendable {
     private let router: RouterDriver
     private let tasks: OwnedTasks
     private let transfers: TransferProgressManager
-    private let outgoing = Mutex(OutgoingMeshTransfers())
+    /// The transfers that the router has accepted and that have not ended.
+    let outgoing = Mutex(OutgoingMeshTransfers())
 
     init(_ settings: NodeSettings, _ router: RouterDriver, _ tasks: OwnedTasks, _ transfers: TransferProgressManager) {
         (self.settings, self.router, self.tasks, self.transfers) = (settings, router, tasks, transfers)
@@ -83,10 +84,11 @@ final class MeshSender: Sendable {
 
     private static func result(of error: any Error) -> TransferResult {
         let outcome: TransferOutcome =
-            if case MeshSendError.fileTooLarge = error {
-                .failed(.tooLarge, at: .local)
-            } else {
-                .failed(.sourceUnreadable, at: .local)
+            switch error {
+            case MeshSendError.fileTooLarge, MeshSendError.textTooLong: .failed(.tooLarge, at: .local)
+            // The receiver has left, or does not confirm what it was sent before.
+            case MeshSendError.unknownPeer, MeshSendError.queueFull: .interrupted
+            default: .failed(.sourceUnreadable, at: .local)
             }
         return TransferResult(outcome: outcome, detail: String(describing: error))
     }
@@ -124,9 +126,13 @@ final class MeshSender: Sendable {
     private func sendText(_ text: String, as transfer: Transfer, to peer: MeshPeer) throws {
         guard ChatContent.isFavorite(text) == nil else { throw MessengerError.reservedText }
         let parts = text.split(maximumByteCount: MeshPrivateMessage.maximumTextByteCount)
-        let messages = parts.map { (id: DerivedMessageID.uuid(from: settings.random(16)), text: $0) }
-        outgoing.withLock {
-            $0.insert(
+        let messages = parts.map { MeshPrivateMessage(id: DerivedMessageID.uuid(from: settings.random(16)), text: $0) }
+        // One lock over both steps, so that the text is known when its first receipt is handled.
+        try outgoing.withLock { outgoing in
+            try router.update { (router, now) throws(MeshSendError) in
+                try router.sendPrivateMessages(messages, to: peer.id, now: now)
+            }
+            outgoing.insert(
                 OutgoingMeshTransfers.Text(
                     transfer: transfer, receiver: peer.id, receiverName: peer.name.shown,
                     unacknowledgedIDs: Set(messages.map(\.id))))
@@ -134,9 +140,6 @@ final class MeshSender: Sendable {
         transfer.onCancel { [weak self] in
             self?.outgoing.withLock { $0.removeText(of: transfer) }
             transfer.end(TransferResult(outcome: .cancelled(by: .local)))
-        }
-        try router.update { (router, now) throws(MeshSendError) in
-            for message in messages { try router.sendPrivateMessage(message.text, id: message.id, to: peer.id, now: now) }
         }
         transfer.enter(.waiting)
     }

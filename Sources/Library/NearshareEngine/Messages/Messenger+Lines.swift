@@ -13,7 +13,7 @@ extension Messenger {
     enum SendPlan {
         case bundles([PreparedBundle])
         /// To a peer in range without support for bundles, such as a phone: texts of the mesh's own size.
-        case texts([(id: String, text: String)], to: PeerID)
+        case texts([MeshPrivateMessage], to: PeerID)
         case publicRoom
         case blueChat(PeerID)
         case rejected(MessageRule)
@@ -49,7 +49,8 @@ extension Messenger {
         if mesh.read({ $0.peer(peer) }) != nil {
             let texts = message.text.split(maximumByteCount: MeshPrivateMessage.maximumTextByteCount)
                 .enumerated().map { number, text in
-                    (id: number == 0 ? message.id : DerivedMessageID.idOfPart(number, of: message.id), text: text)
+                    MeshPrivateMessage(
+                        id: number == 0 ? message.id : DerivedMessageID.idOfPart(number, of: message.id), text: text)
                 }
             guard claims.claim(message.id, parts: texts.map(\.id)) else { return .wait }
             return .texts(texts, to: peer)
@@ -76,12 +77,10 @@ extension Messenger {
         try perform(plan, for: message)
     }
 
-    private func send(_ texts: [(id: String, text: String)], of message: ChatMessage, to peer: PeerID) {
+    private func send(_ texts: [MeshPrivateMessage], of message: ChatMessage, to peer: PeerID) {
         do throws(MeshSendError) {
-            for (id, text) in texts {
-                try mesh.update { (router, now) throws(MeshSendError) in
-                    try router.sendPrivateMessage(text, id: id, to: peer, now: now)
-                }
+            try mesh.update { (router, now) throws(MeshSendError) in
+                try router.sendPrivateMessages(texts, to: peer, now: now)
             }
         } catch {
             // The queue of the peer is full, or it has just left: the line is sent when it is in range again.

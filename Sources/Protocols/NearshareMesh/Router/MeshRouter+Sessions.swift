@@ -10,21 +10,36 @@ extension MeshRouter {
     package mutating func sendPrivateMessage(
         _ text: String, id messageID: String, to peer: PeerID, now: Moment
     ) throws(MeshSendError) {
+        try sendPrivateMessages([MeshPrivateMessage(id: messageID, text: text)], to: peer, now: now)
+    }
+
+    /// Sends the parts of a text to one peer, in their order: all of them, or none where one cannot be sent.
+    package mutating func sendPrivateMessages(
+        _ messages: [MeshPrivateMessage], to peer: PeerID, now: Moment
+    ) throws(MeshSendError) {
         guard peers[peer] != nil else { throw .unknownPeer }
-        guard text.utf8.count <= MeshPrivateMessage.maximumTextByteCount else {
-            throw .textTooLong(limit: MeshPrivateMessage.maximumTextByteCount)
+        // More would never fit, however long the program waits.
+        let fitting = messages.prefix(PrivateMessages.maximumPendingCount)
+        guard fitting.count == messages.count else {
+            throw .textTooLong(limit: fitting.reduce(0) { $0 + $1.text.utf8.count })
         }
-        guard privateMessages.hasRoom(for: peer) else { throw .queueFull }
-        let payload: [UInt8]
-        do {
-            payload = try MeshNoisePayload.privateMessage(MeshPrivateMessage(id: messageID, text: text)).encoded()
-        } catch {
-            throw .malformed(error)
+        var payloads: [[UInt8]] = []
+        for message in messages {
+            guard message.text.utf8.count <= MeshPrivateMessage.maximumTextByteCount else {
+                throw .textTooLong(limit: MeshPrivateMessage.maximumTextByteCount)
+            }
+            do {
+                payloads.append(try MeshNoisePayload.privateMessage(message).encoded())
+            } catch {
+                throw .malformed(error)
+            }
         }
+        guard privateMessages.hasRoom(for: peer, messageCount: messages.count) else { throw .queueFull }
         // Relays of phones delay each packet by a random time, and phones show texts as they come.
         let isOrdered = peers.peer(peer)?.isDirect != true
-        if privateMessages.insert(payload, id: messageID, to: peer, isOrdered: isOrdered, now: now.monotonic) {
-            sendSealed(payload, to: peer, now: now)
+        for (message, payload) in zip(messages, payloads) {
+            let isDue = privateMessages.insert(payload, id: message.id, to: peer, isOrdered: isOrdered, now: now.monotonic)
+            if isDue { sendSealed(payload, to: peer, now: now) }
         }
     }
 

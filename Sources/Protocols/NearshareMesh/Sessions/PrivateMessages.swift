@@ -24,7 +24,9 @@ struct PrivateMessages: Sendable {
     /// Ids of the latest messages of each peer that the program has stored, because copies may still arrive.
     private var acknowledgedIDs: [PeerID: [String]] = [:]
 
-    func hasRoom(for peer: PeerID) -> Bool { (pending[peer]?.count ?? 0) < Self.maximumPendingCount }
+    func hasRoom(for peer: PeerID, messageCount: Int = 1) -> Bool {
+        (pending[peer]?.count ?? 0) + messageCount <= Self.maximumPendingCount
+    }
 
     /// Records a message.
     /// - Parameter isOrdered: whether it waits until the peer has those before it, because its path may change the order.
@@ -120,7 +122,7 @@ struct PrivateMessages: Sendable {
 
     /// Limit on the messages to one peer that wait: more than a user writes while a peer behind relays acknowledges one text
     /// after the other.
-    private static let maximumPendingCount = 256
+    static let maximumPendingCount = 256
     private static let maximumAcknowledgedCount = 256
     /// A message is given up after 5 + 10 + 20 + 40 + 80 = 155 s.
     private static let maximumRepetitionCount = 4
