@@ -170,13 +170,9 @@ extension MeshRouter {
             guard peers.isContact(peer) || links.budgets.consume(.sealedPayloads, on: link, now: now.monotonic),
                 let payload = try? MeshNoisePayload(decoding: message.plaintext[...])
             else { return }
-            if case .privateMessage(let text) = payload {
-                // A link changes no order. What a neighbour has sealed before may be a file, which takes its time.
-                let counter = frame.packet.ttl >= MeshPacket.maximumTTL ? nil : message.counter
-                receive(text, counter: counter, from: authenticated, now: now)
-            } else {
-                handle(payload, from: authenticated, over: link, fragmentID: fragmentID, now: now)
-            }
+            // A link changes no order. What a neighbour has sealed before may be a file, which takes its time.
+            let counter = frame.packet.ttl >= MeshPacket.maximumTTL ? nil : message.counter
+            handle(payload, counter: counter, from: authenticated, over: link, fragmentID: fragmentID, now: now)
         }
     }
 
@@ -200,14 +196,14 @@ extension MeshRouter {
         for peer in sessions.peersWithDueTexts(now: now.monotonic) { deliverTexts(of: peer, now: now) }
     }
 
+    /// - Parameter counter: that of a message before which others may still arrive; nil for any other one.
     private mutating func handle(
-        _ payload: MeshNoisePayload, from peer: AuthenticatedPeer, over link: MeshLinkID, fragmentID: MeshFragment.ID?,
-        now: Moment
+        _ payload: MeshNoisePayload, counter: UInt32?, from peer: AuthenticatedPeer, over link: MeshLinkID,
+        fragmentID: MeshFragment.ID?, now: Moment
     ) {
         switch payload {
         case .peerState(let state): handlePeerState(state, of: peer.id, over: link, now: now)
-        // Delivered in order, by ``receive(_:counter:from:now:)``.
-        case .privateMessage: return
+        case .privateMessage(let text): receive(text, counter: counter, from: peer, now: now)
         case .delivered(let id):
             recordReceipt(id, from: peer.id, now: now)
             emit(.delivered(messageID: id, by: peer))
