@@ -1,3 +1,5 @@
+internal import NearshareBase
+
 /// The size limit of a note, which depends on the transport that will carry it.
 package struct NoteSizeLimit: Sendable, Hashable {
     package let byteCount: UInt64
@@ -13,7 +15,7 @@ package struct NoteSizeLimit: Sendable, Hashable {
     }
 
     /// The limit of files in the mesh.
-    package static let mesh = NoteSizeLimit(checked: 5 << 20)
+    package static let mesh = NoteSizeLimit(checked: UInt64(MeshFileLimit.byteCount))
     private static let minimum: UInt64 = 16 << 10
 
     /// The smaller of two limits; nil means no limit.

@@ -77,7 +77,7 @@ package enum MessageRule: Error, Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Limit of a file, which is sent as fragments, in bytes.
-    package static let fileLimit = 5_242_880
+    package static let fileLimit = MeshFileLimit.byteCount
     /// Recommended limit of a file over Bluetooth, in bytes.
     package static let recommendedRadioFileByteCount = 120_000
 

@@ -55,9 +55,9 @@ package struct MeshPacket: Sendable, Hashable {
     /// Size of an Ed25519 signature.
     package static let signatureByteCount = 64
     /// Size of the largest packet: a file of 5 MiB, sealed, with the longest name and type.
-    package static let maximumPayloadByteCount = 5_242_880 + fileOverheadByteCount
+    package static let maximumPayloadByteCount = MeshFile.maximumContentByteCount + fileOverheadByteCount
     /// Size of the largest packet that bitchat on iOS accepts.
-    package static let phonePayloadByteCount = 1_048_576 + fileOverheadByteCount
+    package static let phonePayloadByteCount = MeshPeer.Software.bitchatOnIOS.contentLimit + fileOverheadByteCount
     private static let fileOverheadByteCount = 18 + 2 * 65_535 + 96
 
     package var version: Version

@@ -3,8 +3,8 @@ package import NearshareBase
 /// A file as one value (bitchat specification, section 7.1): fields of type u8 · length u16 · value, the content with length
 /// u32. All of it is claimed by its sender.
 package struct MeshFile: Sendable, Hashable {
-    /// Limit of this implementation on the content, in both directions: 5 MiB.
-    package static let maximumContentByteCount = 5_242_880
+    /// Limit on the content.
+    package static let maximumContentByteCount = MeshFileLimit.byteCount
 
     /// The file name; nil when it is missing or not valid UTF-8.
     package var name: String?
