@@ -69,6 +69,8 @@ package struct FragmentAssembler: Sendable {
     private struct Key: Hashable, Sendable {
         var header: Header
         var link: MeshLinkID?
+
+        var flow: Flow { Flow(sender: header.sender, link: link) }
     }
 
     /// The sets of one sender that came over one link.
@@ -119,6 +121,16 @@ package struct FragmentAssembler: Sendable {
     private struct Share: Sendable {
         var sets = 0
         var bytes = 0
+
+        mutating func add(_ assembly: Assembly) {
+            sets += 1
+            bytes += assembly.cost
+        }
+
+        mutating func subtract(_ assembly: Assembly) {
+            sets -= 1
+            bytes -= assembly.cost
+        }
     }
 
     private var assemblies: [Key: Assembly] = [:]
@@ -340,13 +352,8 @@ package struct FragmentAssembler: Sendable {
         if assembly.isExpected {
             expectedByteCount += assembly.cost
         } else {
-            unsolicited.sets += 1
-            unsolicited.bytes += assembly.cost
-            let flow = Flow(sender: key.header.sender, link: key.link)
-            var share = unsolicitedByFlow[flow] ?? Share()
-            share.sets += 1
-            share.bytes += assembly.cost
-            unsolicitedByFlow[flow] = share
+            unsolicited.add(assembly)
+            unsolicitedByFlow[key.flow, default: Share()].add(assembly)
         }
         assemblies[key] = assembly
     }
@@ -358,13 +365,9 @@ package struct FragmentAssembler: Sendable {
         if assembly.isExpected {
             expectedByteCount -= assembly.cost
         } else {
-            unsolicited.sets -= 1
-            unsolicited.bytes -= assembly.cost
-            let flow = Flow(sender: key.header.sender, link: key.link)
-            var share = unsolicitedByFlow[flow] ?? Share()
-            share.sets -= 1
-            share.bytes -= assembly.cost
-            unsolicitedByFlow[flow] = share.sets == 0 ? nil : share
+            unsolicited.subtract(assembly)
+            unsolicitedByFlow[key.flow]?.subtract(assembly)
+            if unsolicitedByFlow[key.flow]?.sets == 0 { unsolicitedByFlow[key.flow] = nil }
         }
         return assembly
     }
@@ -397,12 +400,10 @@ package struct FragmentAssembler: Sendable {
     /// Drops sets until all limits hold: first of the same sender on the same link, then of the link that holds most.
     private mutating func makeRoom(for key: Key) {
         guard let assembly = assemblies[key], !assembly.isExpected else { return }
-        let link = key.link
-        let flow = Flow(sender: key.header.sender, link: link)
-        while let share = unsolicitedByFlow[flow],
+        while let share = unsolicitedByFlow[key.flow],
             share.sets > limits.setsPerSender || share.bytes > limits.bytesPerSender
         {
-            guard dropLeast(excluding: key, where: { $0.header.sender == key.header.sender && $0.link == link }) else { break }
+            guard dropLeast(excluding: key, where: { $0.flow == key.flow }) else { break }
         }
         let closed = closedLinks
         func holder(of key: Key) -> MeshLinkID? { key.link.flatMap { closed.contains($0) ? nil : $0 } }
@@ -416,7 +417,7 @@ package struct FragmentAssembler: Sendable {
             let largest = costs.max { $0.value < $1.value }?.key
             guard
                 dropLeast(excluding: key, where: { holder(of: $0) == largest })
-                    || dropLeast(excluding: key, where: { $0.link == link })
+                    || dropLeast(excluding: key, where: { $0.link == key.link })
             else {
                 remove(key)
                 break
