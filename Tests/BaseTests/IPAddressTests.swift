@@ -5,7 +5,7 @@ import Testing
 @Suite struct IPAddressTests {
     private func v4(_ bytes: UInt8...) -> IPAddress { IPAddress(bytes: bytes)! }
 
-    /// The 16 bytes that the groups stand for.
+    /// The 16 bytes that the groups encode.
     private func v6(_ groups: UInt16...) -> IPAddress { IPAddress(bytes: groups.flatMap(\.bigEndianBytes))! }
 
     @Test("an address has 4 or 16 bytes", arguments: 0...20)

@@ -18,7 +18,7 @@ from harness import BINARY, Peer, Story, wait_until
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "packaging" / "desktop"
 NAMES = ["a b.txt", "-rf", "q'u\"o`t$HOME\\e.txt", "per%20cent %F %%.txt", "line\nbreak.txt", "über;&|<>.txt"]
 
-# Stands for zenity: keeps its arguments, waits for the first line of the list, and picks it.
+# Replaces zenity: keeps its arguments, waits for the first line of the list, and picks it.
 PICKER = """#!/bin/sh
 printf '%s\\n' "$@" > "{place}/arguments"
 read -r id; read -r name; read -r trust

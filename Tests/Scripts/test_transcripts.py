@@ -2,7 +2,7 @@
 
 A line that starts with `$ ` is a command for the shell; the lines up to the next command are its expected output, standard
 output and standard error together, and `[exit N]` for an exit status other than 0. Lines that start with `#` are for readers.
-In the expected output `…` stands for any text within a line, a line with nothing but `…` for any number of lines, and `<id>`
+In the expected output `…` matches any text within a line, a line with nothing but `…` for any number of lines, and `<id>`
 for hexadecimal digits.
 
 The commands are those of ben. `anna nearshare …` runs one as anna. Where a story mentions `$ANNA`, anna runs

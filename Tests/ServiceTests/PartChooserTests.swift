@@ -48,7 +48,7 @@ import Testing
         #expect(numbers(chooser, "*.txt 2") == [0, 1, 2, 4, 5])
     }
 
-    @Test func `a folder stands for all that is in it, also in a range`() throws {
+    @Test func `a folder selects everything in it, also in a range`() throws {
         let chooser = try chooser()
         #expect(numbers(chooser, "3") == [0, 2, 3, 4] && numbers(chooser, "day") == [0, 2, 3, 4])
         #expect(numbers(chooser, "1") == [0, 1, 2, 3, 4])

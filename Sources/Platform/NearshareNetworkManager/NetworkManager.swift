@@ -9,7 +9,7 @@ enum NetworkManager {
     static let activeConnection = "org.freedesktop.NetworkManager.Connection.Active"
     static let addresses = "org.freedesktop.NetworkManager.IP4Config"
     static let properties = "org.freedesktop.DBus.Properties"
-    /// The path that stands for no object.
+    /// The path that means no object.
     static let noObject = "/"
 
     /// Polkit actions: to make a network with a passphrase, and to connect at all.

@@ -6,7 +6,7 @@ enum ShellWord {
     /// where the text has characters that are not shown.
     static func quoted(_ text: String) -> String {
         if PeerArgument.isPlainWord(text.replacing(scalar: "/", with: "")) { return text }
-        // Within single quotes a backslash stands for itself.
+        // Within single quotes a backslash is literal.
         guard TerminalText.sanitized(text, columns: .max) != text else {
             return "'\(text.replacing(scalar: "'", with: "'\\''"))'"
         }

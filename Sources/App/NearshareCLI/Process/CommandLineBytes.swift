@@ -17,7 +17,7 @@ struct CommandLineBytes {
             })
     }
 
-    /// The paths that the parser has read as `operands`, in the same order. Equal repaired forms may stand for different paths.
+    /// The paths that the parser has read as `operands`, in the same order. Different paths may have the same repaired form.
     /// - Throws: a usage error where an option has a value of the same form: which word is the operand is not known then.
     func paths(of operands: [String]) throws -> [LocalPath] {
         var candidates: [[UInt8]: [[UInt8]]] = [:]

@@ -36,7 +36,7 @@ package struct Contact: Sendable, Hashable, Codable, NamedPeer {
         if case .nameClash(let owner) = trustStatus { throw .nameClash(self, ownedBy: owner) }
     }
 
-    /// Stands for everyone in the mesh, as the receiver of a file.
+    /// Everyone in the mesh, as the receiver of a file.
     package static let everyone: Contact? = DisplayName(truncating: "everyone").map {
         Contact(id: .everyone, name: $0, trustStatus: .new, isNear: true, software: .unknown, hasKeys: false)
     }

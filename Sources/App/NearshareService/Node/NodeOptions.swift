@@ -1,7 +1,7 @@
 package import Logging
 package import Nearshare
 
-/// The options of a node; nil stands for the configuration's value.
+/// The options of a node; nil means the configuration's value.
 package struct NodeOptions: Sendable {
     /// The purpose for which a node runs.
     package enum Purpose: Sendable {

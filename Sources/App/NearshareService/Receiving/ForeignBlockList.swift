@@ -15,7 +15,7 @@ struct ForeignBlockList: Sendable {
         names.formUnion(Self.names(of: peer))
     }
 
-    /// The fingerprint that stands for a peer without a key, and its address.
+    /// The fingerprint that takes the place of a key for a peer without one, and its address.
     private static func names(of peer: Peer) -> Set<String> {
         Set([peer.fingerprint.description, peer.address?.host].compactMap(\.self))
     }

@@ -94,8 +94,8 @@ package struct PartChooser: Sendable {
     /// Selects lines by numbers, ranges and patterns with commas or spaces between them: `1-3,7 *.jpg`. A range without an end, as
     /// in `70-`, goes to the last line, and one without a start begins with the first.
     ///
-    /// A folder stands for all that is in it, also in a range. A pattern with a slash matches whole paths, any other one names;
-    /// letter case does not count. `all` stands for everything, unless something has that name.
+    /// A folder selects everything in it, also in a range. A pattern with a slash matches whole paths, any other one names;
+    /// letter case does not count. `all` selects everything, unless something has that name.
     package func choose(_ text: String) -> Choice {
         var chosen: [ClosedRange<UInt64>] = []
         for term in text.split(whereSeparator: { $0 == "," || $0 == " " }) {

@@ -27,7 +27,7 @@ package struct TrustStore: Sendable, Hashable {
         package internal(set) var favorsLocalUser = false
         /// Whether the peer has proven its key, or the user has imported it. A blocked peer need not have done so.
         package internal(set) var isProven = true
-        /// SHA-256 of the certificate of a LocalSend device, which stands for the key; nil for a nearshare peer.
+        /// SHA-256 of the certificate of a LocalSend device, which takes the place of the key; nil for a nearshare peer.
         package internal(set) var certificate: [UInt8]?
         /// Whether the user has decided something about the peer: a rule that accepts all new peers decides nothing about this one.
         package internal(set) var isChosen = true
@@ -199,7 +199,7 @@ package struct TrustStore: Sendable, Hashable {
 
     /// Records a contact with a LocalSend device, and pins its certificate.
     /// - Parameters:
-    ///   - fingerprint: the one that stands for the certificate.
+    ///   - fingerprint: that of the certificate.
     ///   - certificate: SHA-256 of the certificate.
     package mutating func recordDevice(
         _ fingerprint: Fingerprint, certificate: [UInt8], named name: DisplayName, at now: WallTime

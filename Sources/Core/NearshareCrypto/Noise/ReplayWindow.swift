@@ -1,7 +1,7 @@
 /// A sliding window for replay protection (RFC 6479): the counters received among the latest 1024 (K11).
 struct ReplayWindow: Sendable, Hashable {
     static let size: UInt32 = 1024
-    /// A ring: bit n stands for every counter that is n modulo ``size``, of which one lies within the window.
+    /// A ring: bit n belongs to every counter that is n modulo ``size``, of which one lies within the window.
     private var bits = [UInt64](repeating: 0, count: Int(size) / 64)
     private var newest: UInt32?
 
@@ -15,7 +15,7 @@ struct ReplayWindow: Sendable, Hashable {
     mutating func record(_ counter: UInt32) {
         if let newest, counter > newest {
             let steps = min(counter - newest, Self.size)
-            // The bits of the skipped counters still stand for counters that have left the window.
+            // The bits of the skipped counters still belong to counters that have left the window.
             for step in 0..<steps { clear(counter - step) }
         }
         newest = max(newest ?? counter, counter)

@@ -128,7 +128,7 @@ extension Messenger {
             }
         }
         for content in ChatContent.read(splitting: ids) {
-            // A read status is of no use after half an hour.
+            // A read status is outdated after half an hour.
             let prepared = try? messages.prepare(
                 MessageRequest(.structured(content.value), mode: .full, hasReceiver: true, isEncrypted: true), to: keys,
                 profile: .shortReach)

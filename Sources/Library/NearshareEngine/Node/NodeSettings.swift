@@ -47,7 +47,7 @@ package struct NodeSettings: Sendable {
     package var random: @Sendable (Int) -> [UInt8]
     /// Returns the local user's trust in a proven key and in a claimed name.
     package var trustStatus: @Sendable (AuthenticatedPeer, DisplayName?) -> TrustStatus
-    /// Returns the local user's trust in a LocalSend device that has proven its certificate, by the fingerprint that stands for it.
+    /// Returns the local user's trust in a LocalSend device that has proven its certificate, by the certificate's fingerprint.
     package var deviceTrustStatus: @Sendable (Fingerprint, DisplayName) -> TrustStatus = { _, _ in .new }
     /// Returns the signing keys of the contacts that have proven them, or whose keys were imported: peers that the user knows. The
     /// mesh never lets others take their ids, and keeps room for them. Read at the start and whenever a session is established.

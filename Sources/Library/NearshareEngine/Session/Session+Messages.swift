@@ -215,7 +215,7 @@ extension Session {
         let framing = Mutex(MessageFraming())
         do throws(MalformedInput) {
             try stream.read { [self] (bytes) throws(MalformedInput) in
-                // Without its message stream the link is of no use to the session.
+                // Without its message stream the session cannot use the link.
                 guard let bytes else { return link.driver.close(.done) }
                 let frames: Result<[[UInt8]], MalformedInput> = framing.withLock { framing in
                     do throws(MalformedInput) {

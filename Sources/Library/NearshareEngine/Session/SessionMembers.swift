@@ -278,7 +278,7 @@ struct SessionMembers {
 }
 
 extension SessionMember.Address {
-    /// An address of this node for other members: the zone of a link-local one is of no use to them.
+    /// An address of this node for other members: the zone of a link-local one means nothing to them.
     init(announcing host: String, port: UInt16) {
         self.init(host: String(host.prefix { $0 != "%" }), port: port)
     }

@@ -18,7 +18,7 @@ struct DeviceProperties: Equatable {
     var isConnected = false
     var hasResolvedServices = false
 
-    /// The weakest signal that a controller reports; also stands for an unknown one.
+    /// The weakest signal that a controller reports; also the value of an unknown one.
     static let minimumRSSI = -127
 
     /// Paired with or trusted by the user: not to be removed from BlueZ's list of devices.

@@ -10,7 +10,7 @@ package final class EmbeddedDiscovery: Discovery {
 
     private let hostLabel: String
     private let environment: DiscoveryEnvironment
-    /// The responders by the interface that they are restricted to; nil stands for all interfaces.
+    /// The responders by the interface that they are restricted to; nil means all interfaces.
     private let responders = Mutex<[String?: Responder]>([:])
 
     /// - Parameter hostLabel: this process's host name in multicast DNS; nil for a random one, unique on the network and on

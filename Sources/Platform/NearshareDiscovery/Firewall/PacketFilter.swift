@@ -79,7 +79,7 @@ package struct PacketFilter: Sendable, Hashable {
 
     enum Pattern: Sendable, Hashable {
         case range(ClosedRange<UInt128>)
-        /// A trailing asterisk stands for any characters.
+        /// A trailing asterisk matches any characters.
         case text(String)
     }
 
@@ -91,7 +91,7 @@ package struct PacketFilter: Sendable, Hashable {
 // MARK: Evaluation
 
 extension PacketFilter {
-    /// An incoming packet as far as it is known: a range stands for any value in it.
+    /// An incoming packet as far as it is known: a range means any value in it.
     struct Packet: Sendable {
         enum Transport: String, Sendable {
             case udp, tcp

@@ -26,7 +26,7 @@ package struct WiFiNetwork: Sendable, Hashable {
     }
 
     /// The text of a QR code by which the cameras of phones join the network, in the format that ZXing has introduced: the type
-    /// WPA stands for WPA2 and WPA3 as well, and a backslash is in front of special characters.
+    /// WPA means WPA2 and WPA3 as well, and a backslash is in front of special characters.
     package var joinText: String { "WIFI:T:WPA;S:\(Self.escaped(ssid));P:\(Self.escaped(passphrase));;" }
 
     private static func escaped(_ text: String) -> String {

@@ -70,7 +70,7 @@ package protocol ResourceSink: AnyObject {
     /// Removes the received content of this transfer.
     func discard()
 
-    /// Removes content of earlier attempts that was of no use, after the end of this transfer was reported.
+    /// Removes unused content of earlier attempts, after the end of this transfer was reported.
     func removeDiscarded()
 }
 

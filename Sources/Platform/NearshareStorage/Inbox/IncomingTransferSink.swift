@@ -16,7 +16,7 @@ final class IncomingTransferSink: ResourceSink {
     private var tree: StagedTree
     /// The entry that was begun and not ended.
     private var open: OpenEntry?
-    /// Content of earlier attempts that is of no use.
+    /// Content of earlier attempts that cannot be used.
     private var discarded: StagedTransfer?
     /// Whether the sender has withdrawn entries.
     private var hasWithdrawnEntries = false

@@ -31,7 +31,7 @@ struct BundleEntry: Sendable {
             (self.high, self.low) = (high, low)
         }
 
-        /// Stands for a lock that is absent.
+        /// The absence of a lock.
         static let none = Self(high: 0, low: 0)
     }
 

@@ -129,7 +129,7 @@ struct OutgoingFiles: Sendable {
         guard let file = files[key] else { return [.send(.cancel(key.file), to: peer)] }
         switch file.phase {
         case .offering: return [.startTransmission(of: key)]
-        // The receiver has no fragment: all were lost, or it was restarted. What was sealed for its former session is of no use.
+        // The receiver has no fragment: all were lost, or it was restarted. It cannot open what was sealed for its former session.
         case .confirming:
             guard !file.hasSpentRetransmissions else { return giveUp(file, peer) }
             files[key]?.retransmissionCount += Int(file.offer.fragmentCount)

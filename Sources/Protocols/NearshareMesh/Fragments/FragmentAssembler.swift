@@ -408,7 +408,7 @@ package struct FragmentAssembler: Sendable {
         let closed = closedLinks
         func holder(of key: Key) -> MeshLinkID? { key.link.flatMap { closed.contains($0) ? nil : $0 } }
         while unsolicited.sets > limits.sets || unsolicited.bytes > limits.bytes {
-            // The link that holds most of what is too much.
+            // The link that holds most of what is over the limit.
             let isOverCount = unsolicited.sets > limits.sets
             var costs: [MeshLinkID?: Int] = [:]
             for (other, assembly) in assemblies where !assembly.isExpected {

@@ -43,7 +43,7 @@ struct MeshRouting {
     }
 
     /// Keeps only the best link to each neighbour with several links, such as when both nodes have connected to each other or
-    /// share a network and are in radio range: a second copy is of no use. The neighbour from which a frame was received gets
+    /// share a network and are in radio range: a second copy would be wasted. The neighbour from which a frame was received gets
     /// none.
     ///
     /// Any node can claim to be a neighbour's second link. So only proven links are left out, and never the authenticated one.
