@@ -73,15 +73,17 @@ enum NetworkManager {
         static let protectedAccessPoint: Capabilities = [.accessPoint, .rsn, .ccmp]
     }
 
-    static func call(_ path: String, _ interface: String, _ member: String, _ arguments: [DBusValue] = []) -> DBusMethodCall {
+    static func call(
+        _ member: String, of interface: String, at path: String, with arguments: [DBusValue] = []
+    ) -> DBusMethodCall {
         DBusMethodCall(destination: name, path: path, interface: interface, member: member, arguments: arguments)
     }
 
     static func getAll(_ path: String, _ interface: String) -> DBusMethodCall {
-        call(path, properties, "GetAll", [.string(interface)])
+        call("GetAll", of: properties, at: path, with: [.string(interface)])
     }
 
     static func get(_ path: String, _ interface: String, _ property: String) -> DBusMethodCall {
-        call(path, properties, "Get", [.string(interface), .string(property)])
+        call("Get", of: properties, at: path, with: [.string(interface), .string(property)])
     }
 }

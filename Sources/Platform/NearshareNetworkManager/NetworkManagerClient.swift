@@ -95,7 +95,7 @@ final class NetworkManagerClient: EventLoop {
             facts.uplink = primary["Id"]?.string.map {
                 WiFiFacts.Uplink(name: $0, devices: primary["Devices"]?.strings ?? [])
             }
-            let permissions = NetworkManager.call(NetworkManager.path, NetworkManager.name, "GetPermissions")
+            let permissions = NetworkManager.call("GetPermissions", of: NetworkManager.name, at: NetworkManager.path)
             facts.permissions = try bus.call(permissions, timeout: timeout).texts() ?? [:]
         } catch {
             throw WiFiError(error)
@@ -240,7 +240,7 @@ final class NetworkManagerClient: EventLoop {
         completion: @escaping (NetworkManagerClient, Result<DBusMessage, DBusError>) -> Void
     ) {
         call(
-            NetworkManager.call(NetworkManager.path, NetworkManager.name, member, arguments), timeout: timeout,
+            NetworkManager.call(member, of: NetworkManager.name, at: NetworkManager.path, with: arguments), timeout: timeout,
             completion: completion)
     }
 

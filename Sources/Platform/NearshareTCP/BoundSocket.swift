@@ -27,8 +27,8 @@ struct BoundSocket {
         guard descriptor >= 0 else { throw LinkError(.unavailable, "could not create a socket: \(systemErrorText())") }
         do throws(LinkError) {
             // Closed connections keep a TCP port. A UDP port with this option could be shared with another user's program.
-            if type == SOCK_STREAM { _ = SocketCalls.setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1) }
-            if hasIPv6 { _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 0) }
+            if type == SOCK_STREAM { _ = SocketCalls.setOption(SO_REUSEADDR, level: SOL_SOCKET, to: 1, of: descriptor) }
+            if hasIPv6 { _ = SocketCalls.setOption(IPV6_V6ONLY, level: Int32(IPPROTO_IPV6), to: 0, of: descriptor) }
             if let interface {
                 // The kernel takes no name for all interfaces, and cuts longer names.
                 guard (1..<Int(IFNAMSIZ)).contains(interface.utf8.count) else {

@@ -69,12 +69,12 @@ final class TCPLink: StreamLink {
 
     func setSilenceTimeout(_ timeout: Duration) {
         let seconds = Int32(min(max(1, timeout.components.seconds), 3600))
-        _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_USER_TIMEOUT, seconds * 1000)
+        _ = SocketCalls.setOption(TCP_USER_TIMEOUT, level: tcpLevel, to: seconds * 1000, of: descriptor)
         // Probes where nothing is written; the timeout above ends these, too (tcp(7)).
         let interval = max(1, seconds / 3)
-        _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_KEEPIDLE, interval)
-        _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_KEEPINTVL, interval)
-        _ = SocketCalls.setOption(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1)
+        _ = SocketCalls.setOption(TCP_KEEPIDLE, level: tcpLevel, to: interval, of: descriptor)
+        _ = SocketCalls.setOption(TCP_KEEPINTVL, level: tcpLevel, to: interval, of: descriptor)
+        _ = SocketCalls.setOption(SO_KEEPALIVE, level: SOL_SOCKET, to: 1, of: descriptor)
     }
 
     /// Shuts the socket down; deinit closes the descriptor. Closed here, its number could be another file by the time that
@@ -84,12 +84,12 @@ final class TCPLink: StreamLink {
     }
 
     private func configure() {
-        _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_NODELAY, 1)
+        _ = SocketCalls.setOption(TCP_NODELAY, level: tcpLevel, to: 1, of: descriptor)
         // The peer may have disappeared without closing the connection.
-        _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_USER_TIMEOUT, Self.userTimeoutMilliseconds)
+        _ = SocketCalls.setOption(TCP_USER_TIMEOUT, level: tcpLevel, to: Self.userTimeoutMilliseconds, of: descriptor)
         guard !IPAddress.isLoopback(host: remote.host) else { return }
         // Keeps control frames from waiting behind seconds of content in the kernel's buffer.
-        _ = SocketCalls.setOption(descriptor, tcpLevel, TCP_NOTSENT_LOWAT, Self.unsentByteLimit)
+        _ = SocketCalls.setOption(TCP_NOTSENT_LOWAT, level: tcpLevel, to: Self.unsentByteLimit, of: descriptor)
         // Keeps the throughput on a lossy radio link. Without BBR the kernel's default stays.
         _ = "bbr".withCString { setsockopt(descriptor, tcpLevel, TCP_CONGESTION, $0, 3) }
     }

@@ -30,17 +30,17 @@ final class UDPGroupSocket: GroupSocket {
         let family = group.isIPv6 ? AF_INET6 : AF_INET
         descriptor = socket(family, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw LinkError(.unavailable, "could not create a socket: \(systemErrorText())") }
-        _ = SocketCalls.setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
-        _ = SocketCalls.setOption(descriptor, SOL_SOCKET, SO_REUSEPORT, 1)
+        _ = SocketCalls.setOption(SO_REUSEADDR, level: SOL_SOCKET, to: 1, of: descriptor)
+        _ = SocketCalls.setOption(SO_REUSEPORT, level: SOL_SOCKET, to: 1, of: descriptor)
         // Other programs of this machine are in the group, too. Datagrams of groups that others have joined are not wanted.
         if group.isIPv6 {
             // The socket of IPv4 has the same port.
-            _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1)
-            _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_MULTICAST_LOOP, 1)
-            _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IPV6), Self.ipv6MulticastAll, 0)
+            _ = SocketCalls.setOption(IPV6_V6ONLY, level: Int32(IPPROTO_IPV6), to: 1, of: descriptor)
+            _ = SocketCalls.setOption(IPV6_MULTICAST_LOOP, level: Int32(IPPROTO_IPV6), to: 1, of: descriptor)
+            _ = SocketCalls.setOption(Self.ipv6MulticastAll, level: Int32(IPPROTO_IPV6), to: 0, of: descriptor)
         } else {
-            _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IP), IP_MULTICAST_LOOP, 1)
-            _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IP), IP_MULTICAST_ALL, 0)
+            _ = SocketCalls.setOption(IP_MULTICAST_LOOP, level: Int32(IPPROTO_IP), to: 1, of: descriptor)
+            _ = SocketCalls.setOption(IP_MULTICAST_ALL, level: Int32(IPPROTO_IP), to: 0, of: descriptor)
         }
         let isBound = withAddress(of: nil, on: 0) { Glibc.bind(descriptor, $0, $1) } == 0
         guard isBound else {
@@ -62,7 +62,7 @@ final class UDPGroupSocket: GroupSocket {
 
     private func send(_ bytes: [UInt8], on index: Int32) {
         if group.isIPv6 {
-            _ = SocketCalls.setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_MULTICAST_IF, index)
+            _ = SocketCalls.setOption(IPV6_MULTICAST_IF, level: Int32(IPPROTO_IPV6), to: index, of: descriptor)
         } else {
             setOption(IP_MULTICAST_IF, index)
         }

@@ -213,9 +213,9 @@ final class AdapterController: EventLoop {
         for reaction in reactions {
             switch reaction {
             case .call(let call, let path, let attempt): self.call(call, path, attempt: attempt)
-            case .disconnect(let path): try? bus.send(BlueZ.call(path, BlueZ.device, "Disconnect"))
+            case .disconnect(let path): try? bus.send(BlueZ.call("Disconnect", of: BlueZ.device, at: path))
             case .removeFromBlueZ(let path):
-                try? bus.send(BlueZ.call(adapter.path, BlueZ.adapter, "RemoveDevice", [.objectPath(path)]))
+                try? bus.send(BlueZ.call("RemoveDevice", of: BlueZ.adapter, at: adapter.path, with: [.objectPath(path)]))
             case .readProperties(let path): readProperties(path)
             case .stopDiscovery: perform(discovery.stop())
             case .openLink(let path, let attempt, let descriptors): openLink(path, attempt: attempt, descriptors)
@@ -257,7 +257,7 @@ final class AdapterController: EventLoop {
     }
 
     private func readProperties(_ path: String) {
-        let call = BlueZ.call(path, BlueZ.properties, "GetAll", [.string(BlueZ.device)])
+        let call = BlueZ.call("GetAll", of: BlueZ.properties, at: path, with: [.string(BlueZ.device)])
         try? bus.call(call, timeout: Self.callTimeout) { [unowned self] result in
             guard let properties = (try? result.get())?.dictionary(), connections.devices[path] == nil else { return }
             perform(connections.add(path, properties, isNew: false, at: dependencies.clock(), in: context))
@@ -270,7 +270,7 @@ final class AdapterController: EventLoop {
         case .start: startDiscovery()
         case .stop:
             // An error means that discovery was not running.
-            _ = try? bus.call(BlueZ.call(adapter.path, BlueZ.adapter, "StopDiscovery"), timeout: Self.callTimeout)
+            _ = try? bus.call(BlueZ.call("StopDiscovery", of: BlueZ.adapter, at: adapter.path), timeout: Self.callTimeout)
         case nil: break
         }
     }
@@ -284,8 +284,9 @@ final class AdapterController: EventLoop {
         dependencies.log("discovery starts")
         do throws(DBusError) {
             _ = try bus.call(
-                BlueZ.call(adapter.path, BlueZ.adapter, "SetDiscoveryFilter", [filter]), timeout: Self.callTimeout)
-            _ = try bus.call(BlueZ.call(adapter.path, BlueZ.adapter, "StartDiscovery"), timeout: Self.callTimeout)
+                BlueZ.call("SetDiscoveryFilter", of: BlueZ.adapter, at: adapter.path, with: [filter]), timeout: Self.callTimeout
+            )
+            _ = try bus.call(BlueZ.call("StartDiscovery", of: BlueZ.adapter, at: adapter.path), timeout: Self.callTimeout)
         } catch {
             discovery.startFailed(at: dependencies.clock())
         }
@@ -453,11 +454,11 @@ extension DeviceCall {
     /// - Parameter device: the device's object path.
     fileprivate func message(to device: String) -> DBusMethodCall {
         switch self {
-        case .connect: BlueZ.call(device, BlueZ.device, "Connect")
+        case .connect: BlueZ.call("Connect", of: BlueZ.device, at: device)
         case .listServices: BlueZ.getObjects
-        case .readRecord(let path): BlueZ.call(path, BlueZ.characteristic, "ReadValue", [.dictionary([:])])
-        case .acquireNotify(let path): BlueZ.call(path, BlueZ.characteristic, "AcquireNotify", [.dictionary([:])])
-        case .acquireWrite(let path): BlueZ.call(path, BlueZ.characteristic, "AcquireWrite", [.dictionary([:])])
+        case .readRecord(let path): BlueZ.call("ReadValue", of: BlueZ.characteristic, at: path, with: [.dictionary([:])])
+        case .acquireNotify(let path): BlueZ.call("AcquireNotify", of: BlueZ.characteristic, at: path, with: [.dictionary([:])])
+        case .acquireWrite(let path): BlueZ.call("AcquireWrite", of: BlueZ.characteristic, at: path, with: [.dictionary([:])])
         }
     }
 

@@ -112,14 +112,15 @@ final class BlueChatCentral {
         for reaction in reactions {
             switch reaction {
             case .connect(let path):
-                call(path, BlueZ.call(path, BlueZ.device, "Connect"), BlueChatPeerTable.stepTimeout + .seconds(1)) { central in
+                call(path, BlueZ.call("Connect", of: BlueZ.device, at: path), BlueChatPeerTable.stepTimeout + .seconds(1)) {
+                    central in
                     central.perform(central.peers.connected(path, at: central.dependencies.clock()))
                 }
             case .identify(let path):
                 onConnected(path)
                 servicesResolved(path)
             case .subscribe(let path, let requests, let texts): subscribe(path, [requests, texts])
-            case .disconnect(let path): try? bus.send(BlueZ.call(path, BlueZ.device, "Disconnect"))
+            case .disconnect(let path): try? bus.send(BlueZ.call("Disconnect", of: BlueZ.device, at: path))
             case .linked(let path): emitFound(path)
             case .unlinked(let address): events?.yield(.gone(address))
             case .cancelTexts(let path): cancelTexts(for: path)
@@ -130,7 +131,7 @@ final class BlueChatCentral {
 
     private func subscribe(_ path: String, _ characteristics: [String]) {
         guard let first = characteristics.first else { return perform(peers.subscribed(path)) }
-        call(path, BlueZ.call(first, BlueZ.characteristic, "StartNotify"), BlueChatPeerTable.stepTimeout) { central in
+        call(path, BlueZ.call("StartNotify", of: BlueZ.characteristic, at: first), BlueChatPeerTable.stepTimeout) { central in
             central.subscribe(path, Array(characteristics.dropFirst()))
         }
     }
@@ -209,7 +210,8 @@ final class BlueChatCentral {
         }
         guard let characteristic = peer.characteristics.text else { return sent(to: path, isConfirmed: false) }
         let call = BlueZ.call(
-            characteristic, BlueZ.characteristic, "WriteValue", [.bytes(value), .dictionary(["type": .string("request")])])
+            "WriteValue", of: BlueZ.characteristic, at: characteristic,
+            with: [.bytes(value), .dictionary(["type": .string("request")])])
         do throws(DBusError) {
             try bus.call(call, timeout: BlueChatPeerTable.stepTimeout) { [weak self] result in
                 self?.sent(to: path, isConfirmed: (try? result.get()) != nil)

@@ -20,11 +20,13 @@ enum BlueZ {
     private static let ownerTimeout = Duration.seconds(2)
     private static let objectsTimeout = Duration.seconds(5)
 
-    static func call(_ path: String, _ interface: String, _ member: String, _ arguments: [DBusValue] = []) -> DBusMethodCall {
+    static func call(
+        _ member: String, of interface: String, at path: String, with arguments: [DBusValue] = []
+    ) -> DBusMethodCall {
         DBusMethodCall(destination: name, path: path, interface: interface, member: member, arguments: arguments)
     }
 
-    static var getObjects: DBusMethodCall { call("/", objectManager, "GetManagedObjects") }
+    static var getObjects: DBusMethodCall { call("GetManagedObjects", of: objectManager, at: "/") }
 
     /// Reads all objects of the daemon; does not start one.
     static func objects(over bus: DBusConnection) throws(BluetoothError) -> Objects {

@@ -49,22 +49,24 @@ final class GATTApplication {
 
     /// - Parameter completion: receives the error; nil once registered.
     func register(on adapter: String, completion: @escaping (DBusError?) -> Void) {
-        call(BlueZ.call(adapter, BlueZ.gattManager, "RegisterApplication", [.objectPath(root), .dictionary([:])]), completion)
+        call(
+            BlueZ.call("RegisterApplication", of: BlueZ.gattManager, at: adapter, with: [.objectPath(root), .dictionary([:])]),
+            completion)
     }
 
     /// - Parameter completion: receives the error; nil once advertised.
     func advertise(on adapter: String, completion: @escaping (DBusError?) -> Void) {
         let arguments: [DBusValue] = [.objectPath(advertisementPath), .dictionary([:])]
-        call(BlueZ.call(adapter, BlueZ.advertisingManager, "RegisterAdvertisement", arguments), completion)
+        call(BlueZ.call("RegisterAdvertisement", of: BlueZ.advertisingManager, at: adapter, with: arguments), completion)
     }
 
     func unadvertise(on adapter: String) {
         let arguments: [DBusValue] = [.objectPath(advertisementPath)]
-        try? bus.send(BlueZ.call(adapter, BlueZ.advertisingManager, "UnregisterAdvertisement", arguments))
+        try? bus.send(BlueZ.call("UnregisterAdvertisement", of: BlueZ.advertisingManager, at: adapter, with: arguments))
     }
 
     func unregister(on adapter: String) {
-        try? bus.send(BlueZ.call(adapter, BlueZ.gattManager, "UnregisterApplication", [.objectPath(root)]))
+        try? bus.send(BlueZ.call("UnregisterApplication", of: BlueZ.gattManager, at: adapter, with: [.objectPath(root)]))
     }
 
     /// Another daemon has taken BlueZ's name, so that calls come from another unique name.

@@ -159,7 +159,7 @@ final class GATTServer {
         while window.isOpen, let frame = queue.popFirst() {
             application.notify(frame, of: Path.frames)
             guard let ping = window.recordSent() else { continue }
-            let call = BlueZ.call("/", "org.freedesktop.DBus.Peer", "Ping")
+            let call = BlueZ.call("Ping", of: "org.freedesktop.DBus.Peer", at: "/")
             do throws(DBusError) {
                 try bus.call(call, timeout: Self.pingTimeout) { [weak self] _ in
                     self?.window.recordEnd(of: ping)

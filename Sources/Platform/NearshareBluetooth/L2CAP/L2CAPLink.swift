@@ -55,7 +55,7 @@ final class L2CAPLink: StreamLink {
         self.clock = clock
         self.onClose = onClose
         sendMTU = max(1, Int(nearshare_l2cap_send_limit(descriptor)) - 1)
-        _ = SocketCalls.setOption(descriptor, SOL_SOCKET, SO_SNDBUF, Self.sendBufferSize)
+        _ = SocketCalls.setOption(SO_SNDBUF, level: SOL_SOCKET, to: Self.sendBufferSize, of: descriptor)
     }
 
     deinit {

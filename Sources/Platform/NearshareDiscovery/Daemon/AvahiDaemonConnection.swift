@@ -56,7 +56,7 @@ final class AvahiDaemonConnection: EventLoop {
                 throw DBusError("it is not running")
             }
             try subscribeToSignals()
-            let state = try bus.call(Self.call("/", "Server", "GetState"), timeout: timeout).int32()
+            let state = try bus.call(Self.call("GetState", of: "Server", at: "/"), timeout: timeout).int32()
             if state != DaemonPresence.serverRunning {
                 _ = presence.ownerChanged(hasOwner: true, at: environment.now())
             }
@@ -136,7 +136,7 @@ final class AvahiDaemonConnection: EventLoop {
     }
 
     private func queryState() {
-        try? bus.call(Self.call("/", "Server", "GetState"), timeout: Self.stateTimeout) { [weak self] result in
+        try? bus.call(Self.call("GetState", of: "Server", at: "/"), timeout: Self.stateTimeout) { [weak self] result in
             guard let self, let code = try? result.get().int32() else { return }
             // The reply of a daemon that runs already says nothing new.
             guard presence.state == .starting else { return }
@@ -173,8 +173,8 @@ final class AvahiDaemonConnection: EventLoop {
         do throws(DBusError) {
             _ = try bus.call(
                 Self.call(
-                    group, "EntryGroup", "UpdateServiceTxt",
-                    [
+                    "UpdateServiceTxt", of: "EntryGroup", at: group,
+                    with: [
                         .int32(service.interface), .int32(Self.unspecified), .uint32(0),
                         .string(service.advertisement.instance),
                         .string(service.advertisement.type.tcp), .string(""), .byteArrays(txt),
@@ -194,26 +194,26 @@ final class AvahiDaemonConnection: EventLoop {
     private func freeGroup(of id: UInt64) {
         guard let group = services[id]?.group else { return }
         services[id]?.group = nil
-        try? bus.send(Self.call(group, "EntryGroup", "Free"))
+        try? bus.send(Self.call("Free", of: "EntryGroup", at: group))
     }
 
     private func register(_ service: Service) throws(DBusError) -> String {
         let advertisement = service.advertisement
-        guard let group = try bus.call(Self.call("/", "Server", "EntryGroupNew")).objectPath() else {
+        guard let group = try bus.call(Self.call("EntryGroupNew", of: "Server", at: "/")).objectPath() else {
             throw DBusError("unexpected reply")
         }
         do throws(DBusError) {
             _ = try bus.call(
                 Self.call(
-                    group, "EntryGroup", "AddService",
-                    [
+                    "AddService", of: "EntryGroup", at: group,
+                    with: [
                         .int32(service.interface), .int32(Self.unspecified), .uint32(0), .string(advertisement.instance),
                         .string(advertisement.type.tcp), .string(""), .string(""), .uint16(advertisement.port),
                         .byteArrays(advertisement.txt),
                     ]))
-            _ = try bus.call(Self.call(group, "EntryGroup", "Commit"))
+            _ = try bus.call(Self.call("Commit", of: "EntryGroup", at: group))
         } catch {
-            try? bus.send(Self.call(group, "EntryGroup", "Free"))
+            try? bus.send(Self.call("Free", of: "EntryGroup", at: group))
             throw error
         }
         return group
@@ -342,7 +342,9 @@ final class AvahiDaemonConnection: EventLoop {
 
     // MARK: Calls and constants
 
-    static func call(_ path: String, _ interface: String, _ member: String, _ arguments: [DBusValue] = []) -> DBusMethodCall {
+    static func call(
+        _ member: String, of interface: String, at path: String, with arguments: [DBusValue] = []
+    ) -> DBusMethodCall {
         DBusMethodCall(
             destination: busName, path: path, interface: "\(busName).\(interface)", member: member, arguments: arguments)
     }

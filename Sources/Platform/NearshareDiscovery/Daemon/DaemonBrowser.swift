@@ -31,8 +31,8 @@ final class DaemonBrowser {
 
     func start() throws(DBusError) {
         let call = AvahiDaemonConnection.call(
-            "/", "Server", "ServiceBrowserNew",
-            [
+            "ServiceBrowserNew", of: "Server", at: "/",
+            with: [
                 .int32(interface ?? AvahiDaemonConnection.unspecified), .int32(AvahiDaemonConnection.unspecified),
                 .string(type.tcp), .string(""), .uint32(0),
             ])
@@ -107,8 +107,8 @@ final class DaemonBrowser {
     private func resolve(_ key: ServiceSighting.Key) {
         let family = key.isIPv6 ? AvahiDaemonConnection.familyIPv6 : AvahiDaemonConnection.familyIPv4
         let call = AvahiDaemonConnection.call(
-            "/", "Server", "ServiceResolverNew",
-            [
+            "ServiceResolverNew", of: "Server", at: "/",
+            with: [
                 .int32(key.interfaceIndex), .int32(family), .string(key.instance), .string(type.tcp), .string("local"),
                 .int32(family), .uint32(0),
             ])
@@ -142,6 +142,6 @@ final class DaemonBrowser {
 
     /// When the connection has ended, the daemon has freed its objects.
     private func free(_ path: String, _ interface: String) {
-        try? bus.send(AvahiDaemonConnection.call(path, interface, "Free"))
+        try? bus.send(AvahiDaemonConnection.call("Free", of: interface, at: path))
     }
 }

@@ -37,7 +37,7 @@ package enum SocketCalls {
     package static func sendWithoutSignal(_ bytes: UnsafeRawBufferPointer, to socket: Int32, flags: Int32 = 0) -> Int {
         #if canImport(Darwin)
             // There is no flag for a single call.
-            _ = setOption(socket, SOL_SOCKET, SO_NOSIGPIPE, 1)
+            _ = setOption(SO_NOSIGPIPE, level: SOL_SOCKET, to: 1, of: socket)
             return send(socket, bytes.baseAddress, bytes.count, flags)
         #else
             return send(socket, bytes.baseAddress, bytes.count, flags | Int32(MSG_NOSIGNAL))
@@ -45,7 +45,7 @@ package enum SocketCalls {
     }
 
     /// Sets an integer option; options that the kernel does not have are no error.
-    package static func setOption(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32) -> Bool {
+    package static func setOption(_ option: Int32, level: Int32, to value: Int32, of descriptor: Int32) -> Bool {
         var value = value
         return setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0
     }
