@@ -30,7 +30,7 @@ import Testing
     private func send(_ texts: [String], to peer: MeshPeer, through router: RouterDriver) async throws -> [Transfer] {
         let tasks = OwnedTasks()
         async let end: Void = tasks.run()
-        let sender = MeshSender(settings, router, tasks, TransferProgressManager())
+        let sender = MeshSender(settings, router: router, tasks: tasks, transfers: TransferProgressManager())
         var transfers: [Transfer] = []
         for text in texts {
             let transfer = try sender.send(

@@ -79,7 +79,7 @@ struct PrimaryRoleTests {
         let hasEnded = Promise<Void>()
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { [environment, options = options(.command)] in
-                try await withNodeClient(machine, options, environment, continues: true) { client in
+                try await withNodeClient(on: machine, options: options, environment: environment, continues: true) { client in
                     let events = try await client.events()
                     continuation.yield(client)
                     // Ends with the node, or by the cancellation of this test.
@@ -93,7 +93,7 @@ struct PrimaryRoleTests {
             #expect(own is NodeService && own.isEndFinal)
             #expect(try await !own.status().isDaemon)
             group.addTask { [environment, options = options(.daemon)] in
-                try await runNode(machine, options, environment) { _, _ in _ = await hasEnded.value }
+                try await runNode(on: machine, options: options, environment: environment) { _, _ in _ = await hasEnded.value }
             }
             let other = try #require(await each.next())
             #expect(other is ControlClient && !own.isEndFinal)
@@ -150,10 +150,10 @@ struct PrimaryRoleTests {
     func nodes() async throws {
         let machine = try machine()
         let options = options(.command)
-        try await withNodeClient(machine, options, environment) { first in
+        try await withNodeClient(on: machine, options: options, environment: environment) { first in
             let status = try await first.status()
             #expect(status.process == getpid() && !status.isDaemon)
-            try await withNodeClient(machine, options, environment) { second in
+            try await withNodeClient(on: machine, options: options, environment: environment) { second in
                 #expect(second is ControlClient)
                 #expect(try await second.status().id == status.id)
                 // Nodes of other programs on this machine may be there.
@@ -194,7 +194,7 @@ extension PrimaryRoleTests {
         let name = try DisplayName("mallory")
         func submit(_ request: ControlRequest) async throws -> Contact? {
             let reply = Monitor<ControlReply?>(nil)
-            try await withNodeClient(machine, options(.command), environment) { client in
+            try await withNodeClient(on: machine, options: options(.command), environment: environment) { client in
                 let answer = try await client.submit(request)
                 reply.withLock { $0 = answer }
             }

@@ -326,7 +326,7 @@ struct TransferHotspotTests {
         let preparer = hotspot([beaPoint])
         environment.makeHotspot = { _ in preparer }
         let (operation, bytes) = try makeSend(of: ada, [adaPoint])
-        try await runNode(bea.machine, options, environment) { [ada, self] _, _ in
+        try await runNode(on: bea.machine, options: options, environment: environment) { [ada, self] _, _ in
             let failure = try await withNode(try settings(ada, "00:AA:01:00:00:01/public")) { node in
                 await caughtFailure { try await operation.run(to: [.text("bea")], on: node) }
             }

@@ -31,7 +31,8 @@ extension LocalMachine {
         body: @Sendable (Node) async throws -> Result
     ) async throws -> Result {
         let settings = try nodeSettings(
-            name, interface, findsOthers: findsOthers, usesBluetooth: usesBluetooth, encryption, limits, log)
+            as: name, interface: interface, findsOthers: findsOthers, usesBluetooth: usesBluetooth, encryption: encryption,
+            limits: limits, log: log)
         return try await withNode(settings, body: body)
     }
 
@@ -51,12 +52,13 @@ extension LocalMachine {
     ) throws -> Node {
         Node.start(
             try nodeSettings(
-                name, interface, findsOthers: findsOthers, usesBluetooth: usesBluetooth, encryption, limits, log))
+                as: name, interface: interface, findsOthers: findsOthers, usesBluetooth: usesBluetooth, encryption: encryption,
+                limits: limits, log: log))
     }
 
     private func nodeSettings(
-        _ name: DisplayName?, _ interface: String?, findsOthers: Bool, usesBluetooth: Bool,
-        _ encryption: EncryptionPreference, _ limits: NodeLimits, _ log: (@Sendable (String) -> Void)?
+        as name: DisplayName?, interface: String?, findsOthers: Bool, usesBluetooth: Bool,
+        encryption: EncryptionPreference, limits: NodeLimits, log: (@Sendable (String) -> Void)?
     ) throws -> NodeSettings {
         if let interface, if_nametoindex(interface) == 0 {
             throw NodeError.invalidParameter("there is no network interface \(TerminalText.quoted(interface))")

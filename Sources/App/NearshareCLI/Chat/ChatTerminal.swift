@@ -166,12 +166,12 @@ final class ChatTerminal: Sendable {
         }
         var reactions = state.screen.handle(.resized(terminal.size), at: now)
         reactions += state.screen.hasStarted ? state.screen.handle(.nodeReplaced, at: now) : state.screen.start(at: now)
-        for reaction in reactions { await perform(reaction, &state, &group, submissions) }
+        for reaction in reactions { await perform(reaction, &state, in: &group, submittingTo: submissions) }
         sink.yield(.draw)
         for await input in inputs {
             // Reactions cause new inputs, never further reactions.
             for reaction in handle(input, &state, &group) where !state.isFinished {
-                await perform(reaction, &state, &group, submissions)
+                await perform(reaction, &state, in: &group, submittingTo: submissions)
             }
             if state.isFinished || (state.endReason != nil && state.pendingCount == 0) { break }
             draw(&state, &group)
@@ -258,8 +258,8 @@ final class ChatTerminal: Sendable {
     }
 
     private func perform(
-        _ reaction: ChatScreen.Reaction, _ state: inout RunState, _ group: inout DiscardingTaskGroup,
-        _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
+        _ reaction: ChatScreen.Reaction, _ state: inout RunState, in group: inout DiscardingTaskGroup,
+        submittingTo submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
     ) async {
         switch reaction {
         case .request(let request, let tag) where tag.isOrdered:

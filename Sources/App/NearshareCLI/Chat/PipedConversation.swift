@@ -109,7 +109,9 @@ final class PipedConversation: Sendable {
                 continuation.yield(.nodeEnded)
             }
             group.addTask { try await self.sendLines(in: conversation, client, continuation) }
-            try await processInputs(conversation, name: name, report, client, inputs, continuation, &group)
+            try await process(
+                inputs, of: conversation, name: name, reportingTo: report, through: client, continuation: continuation,
+                in: &group)
             lines.stop()
         }
     }
@@ -132,10 +134,10 @@ final class PipedConversation: Sendable {
         }
     }
 
-    private func processInputs(
-        _ conversation: Conversation, name: String, _ report: ChatReport, _ client: any NodeClient,
-        _ inputs: AsyncStream<Input>, _ continuation: AsyncStream<Input>.Continuation,
-        _ group: inout ThrowingTaskGroup<Void, any Error>
+    private func process(
+        _ inputs: AsyncStream<Input>, of conversation: Conversation, name: String, reportingTo report: ChatReport,
+        through client: any NodeClient, continuation: AsyncStream<Input>.Continuation,
+        in group: inout ThrowingTaskGroup<Void, any Error>
     ) async throws {
         let earlier = state.withLock(\.tracker)
         var tracker = earlier ?? DeliveryTracker(conversation, requiredStatus: parameters.requiredStatus)

@@ -76,7 +76,7 @@ struct ChatCommand: ConfinedCommand {
             return try await withNetworkNotice(
                 NetworkNotice(on: machine, interface: nearby.interface, NetworkNotice.show)
             ) {
-                try await withNodeClient(machine, options, .command, continues: true) { client in
+                try await withNodeClient(on: machine, options: options, environment: .command, continues: true) { client in
                     try await SignalHandling.run(onSignal: { piping.stop() }) { try await piping.run(through: client) }
                 }
             }
@@ -91,7 +91,7 @@ struct ChatCommand: ConfinedCommand {
         // The process of the node that is stopped to remove everything.
         let node = Monitor<ProcessHandle?>(nil)
         do {
-            try await withNodeClient(machine, options, .command, continues: true) { [nearby] client in
+            try await withNodeClient(on: machine, options: options, environment: .command, continues: true) { [nearby] client in
                 let chat = ChatTerminal(
                     client: client, machine: machine, interface: nearby.interface, decoders: decoders, terminal: terminal,
                     keyboard: keyboard,

@@ -56,7 +56,7 @@ struct MeshRunCommand: ConfinedCommand {
             interruption: SignalInterruption(), display: .terminal, makeReporter: { _ in reporter })
         let chosenPort = machine.configuration.listeningPort(options.port)
         let network = NetworkNotice(on: machine, interface: options.interface, NetworkNotice.show)
-        try await runNode(machine, options, environment) { [isJSON = output.json] node, events in
+        try await runNode(on: machine, options: options, environment: environment) { [isJSON = output.json] node, events in
             limiter.followLinks { node.linkShare(of: $0) }
             let status = try await node.status()
             Self.greet(status, isJSON: isJSON)

@@ -125,7 +125,9 @@ struct MessageCommand: ConfinedCommand {
             requiresSession: requireSession, reporter: TextReporter())
         let notice = NetworkNotice(on: machine, interface: nearby.interface, NetworkNotice.show)
         try await withNetworkNotice(notice) {
-            try await withNodeClient(machine, options, .command, continues: true) { try await operation.run(through: $0) }
+            try await withNodeClient(on: machine, options: options, environment: .command, continues: true) {
+                try await operation.run(through: $0)
+            }
         }
     }
 }

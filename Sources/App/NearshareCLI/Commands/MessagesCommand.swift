@@ -40,7 +40,9 @@ struct MessagesCommand: ConfinedCommand {
     private func follow(on machine: LocalMachine) async throws {
         let messages = MessageListOperation(machine, after: after, reporter: reporter)
         let options = nearby.nodeOptions(global)
-        try await withNodeClient(machine, options, .command, continues: true) { try await messages.follow($0) }
+        try await withNodeClient(on: machine, options: options, environment: .command, continues: true) {
+            try await messages.follow($0)
+        }
     }
 
     private var reporter: any Reporter { output.json ? JSONReporter() : TextReporter() }

@@ -129,7 +129,7 @@ extension PeersVerifyCommand {
     private func verifyLink(on machine: LocalMachine) async throws {
         let options = NodeOptions(
             interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger), log: global.logger)
-        try await withNodeClient(machine, options, .command) { [peer] client in
+        try await withNodeClient(on: machine, options: options, environment: .command) { [peer] client in
             let contact = try await client.verify(link: peer)
             let trust = try? machine.trust.read()
             Console.notice(VerificationOperation.successText(for: contact.name, contact.id, in: trust))

@@ -202,7 +202,9 @@ struct ReceiveCommand: ConfinedCommand {
                 node: node, destination: destination, discoveryEngine: engine,
                 chosenPort: machine.configuration.listeningPort(options.port), page: page, hotspot: hotspot,
                 localSend: localSend, pageInterface: options.interface, isJSON: isJSON, shown: context.shown)
-            let follower = PrimaryRoleFollower(machine, node, listener, controller, reporter: reporter, followerSettings)
+            let follower = PrimaryRoleFollower(
+                machine: machine, node: node, listener: listener, controller: controller, reporter: reporter,
+                settings: followerSettings)
             defer { successor.withLock { $0 = follower.successor } }
             if service != nil { notice.show(.own(port: listener.port)) }
             do {

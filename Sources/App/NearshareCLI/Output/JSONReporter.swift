@@ -113,21 +113,23 @@ struct JSONReporter: Reporter {
 
     private static func jsonMembers(_ result: SendResult) -> [String: JSONValue] {
         finishedMembers(
-            result.outcome, result.missing, peer: result.peer, detail: result.detail, result.changedNames, result.compared
+            result.outcome, missing: result.missing, peer: result.peer, detail: result.detail,
+            changedNames: result.changedNames, compared: result.compared
         ).merging(["transfer": JSONValue(result.transfer?.hex)]) { $1 }
     }
 
     private static func jsonMembers(_ result: ReceiveResult) -> [String: JSONValue] {
         var members = finishedMembers(
-            result.outcome, result.missing, peer: result.peer, detail: result.detail, result.changedNames, result.compared)
+            result.outcome, missing: result.missing, peer: result.peer, detail: result.detail,
+            changedNames: result.changedNames, compared: result.compared)
         if let id = result.transfer { members["transfer"] = .string(id.hex) }
         return members
     }
 
     /// The members that the events about the end of a transfer in either direction have.
     private static func finishedMembers(
-        _ outcome: TransferOutcome, _ missing: MissingFiles?, peer: PeerID, detail: String?, _ changedNames: ChangedNames,
-        _ compared: ComparedFiles?
+        _ outcome: TransferOutcome, missing: MissingFiles?, peer: PeerID, detail: String?, changedNames: ChangedNames,
+        compared: ComparedFiles?
     ) -> [String: JSONValue] {
         var members: [String: JSONValue] = [
             "outcome": .string(outcome.word), "peer": .string(peer.hex), "detail": JSONValue(detail),

@@ -28,7 +28,8 @@ package struct HotspotPreparer: Sendable {
         let accessPoint = makeConnection()
         do throws(WiFiError) {
             let plan = try await accessPoint.prepare(on: interface, for: .accessPoint)
-            return PreparedHotspot(accessPoint, plan, [.accessPoint, .station], localNetworks)
+            return PreparedHotspot(
+                accessPoint, plan: plan, roles: [.accessPoint, .station], localNetworks: localNetworks)
         } catch {
             await accessPoint.stop()
             // The peer may be asked to be the access point.
@@ -39,7 +40,8 @@ package struct HotspotPreparer: Sendable {
         }
         let station = makeConnection()
         do throws(WiFiError) {
-            return PreparedHotspot(station, try await station.prepare(on: interface, for: .station), .station, localNetworks)
+            let plan = try await station.prepare(on: interface, for: .station)
+            return PreparedHotspot(station, plan: plan, roles: .station, localNetworks: localNetworks)
         } catch {
             await station.stop()
             throw error
@@ -75,8 +77,8 @@ final class PreparedHotspot: Sendable {
     private let localNetworks: @Sendable () -> [IPSubnet]
 
     init(
-        _ connection: any WiFiConnection, _ plan: WiFiPlan, _ roles: HotspotRoles,
-        _ localNetworks: @escaping @Sendable () -> [IPSubnet]
+        _ connection: any WiFiConnection, plan: WiFiPlan, roles: HotspotRoles,
+        localNetworks: @escaping @Sendable () -> [IPSubnet]
     ) {
         (self.connection, self.plan, self.roles, self.localNetworks) = (connection, plan, roles, localNetworks)
     }

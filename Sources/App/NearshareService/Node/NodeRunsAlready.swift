@@ -17,7 +17,7 @@ package struct NodeRunsAlready: Error, CustomStringConvertible {
 /// - Parameter continues: whether `body` can continue through another node. When the node of another process ends, so that
 ///   `body` throws a ``ControlFailure`` of kind `gone`, it is called again.
 package func withNodeClient(
-    _ machine: LocalMachine, _ options: NodeOptions, _ environment: NodeEnvironment, continues: Bool = false,
+    on machine: LocalMachine, options: NodeOptions, environment: NodeEnvironment, continues: Bool = false,
     _ body: @escaping @Sendable (any NodeClient) async throws -> Void
 ) async throws {
     let isInterrupted = Monitor(false)
@@ -25,14 +25,16 @@ package func withNodeClient(
     let stop: @Sendable (Interruption) -> Void = { _ in isInterrupted.update { $0 = true } }
     try await environment.interruption.run(onInterrupt: stop) {
         while !isInterrupted.withLock({ $0 }) {
-            if try await withOneNodeClient(machine, options, environment, continues, body) { return }
+            let isDone = try await withOneNodeClient(
+                on: machine, options: options, environment: environment, continues: continues, body)
+            if isDone { return }
         }
     }
 }
 
 /// - Returns: false when another node is to be used.
 private func withOneNodeClient(
-    _ machine: LocalMachine, _ options: NodeOptions, _ environment: NodeEnvironment, _ continues: Bool,
+    on machine: LocalMachine, options: NodeOptions, environment: NodeEnvironment, continues: Bool,
     _ body: @escaping @Sendable (any NodeClient) async throws -> Void
 ) async throws -> Bool {
     do {
@@ -44,7 +46,7 @@ private func withOneNodeClient(
         return false
     }
     do {
-        try await runNode(machine, options, environment) { service, _ in try await body(service) }
+        try await runNode(on: machine, options: options, environment: environment) { service, _ in try await body(service) }
         return true
     } catch is NodeRunsAlready {
         // Another command has started one in the meantime.
@@ -80,7 +82,7 @@ package func withRunningNode(of machine: LocalMachine, _ body: (ControlClient) a
 /// - Parameter body: called with the node's events from the first one on: messages may arrive before it runs.
 /// - Throws: ``NodeRunsAlready`` when another process runs a node, and the errors of `body`.
 package func runNode(
-    _ machine: LocalMachine, _ options: NodeOptions, _ environment: NodeEnvironment,
+    on machine: LocalMachine, options: NodeOptions, environment: NodeEnvironment,
     _ body: @escaping @Sendable (NodeService, AsyncStream<ControlEvent>) async throws -> Void
 ) async throws {
     let isDaemon = options.purpose == .daemon

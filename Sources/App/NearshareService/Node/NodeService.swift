@@ -43,8 +43,8 @@ package final class NodeService: NodeClient {
     private static let maximumTimeout = Duration.seconds(600)
 
     init(
-        _ machine: LocalMachine, _ node: Node, _ messenger: Messenger, _ messengerEvents: AsyncStream<MessengerEvent>,
-        _ properties: Properties, feed: ReceiveFeed?, events: Broadcast<ControlEvent>,
+        machine: LocalMachine, node: Node, messenger: Messenger, messengerEvents: AsyncStream<MessengerEvent>,
+        properties: Properties, feed: ReceiveFeed?, events: Broadcast<ControlEvent>,
         observe: @escaping @Sendable (ControlEvent) -> Void
     ) {
         (self.node, self.messenger, self.properties, self.feed) = (node, messenger, properties, feed)
@@ -54,7 +54,7 @@ package final class NodeService: NodeClient {
         contactUpdater = ContactUpdater(contacts, messenger, controlEvents, ownID: node.id)
         sender = NodeSender(messenger, contacts, machine.detector)
         sentTransfers = TransferLog(of: .sent, in: machine.state)
-        status = NodeStatusSource(node, messenger, contacts, properties)
+        status = NodeStatusSource(node: node, messenger: messenger, contacts: contacts, properties: properties)
     }
 
     /// The server for LocalSend devices; nil for none.

@@ -13,7 +13,7 @@ final class NodeStatusSource: Sendable {
     private let started = SystemClock.monotonic()
     private let bluetooth = Mutex(NodeStatus.Bluetooth.starting)
 
-    init(_ node: Node, _ messenger: Messenger, _ contacts: ContactDirectory, _ properties: NodeService.Properties) {
+    init(node: Node, messenger: Messenger, contacts: ContactDirectory, properties: NodeService.Properties) {
         (self.node, self.messenger, self.contacts, self.properties) = (node, messenger, contacts, properties)
     }
 

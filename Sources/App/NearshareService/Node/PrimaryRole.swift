@@ -126,7 +126,8 @@ package final class PrimaryRole: Sendable {
         if properties.purpose == .receiver { settings.acceptsTexts = { [events] in events.hasSubscribers } }
         let (messenger, messengerEvents) = try node.startMessengerWithEvents(settings)
         return NodeService(
-            machine, node, messenger, messengerEvents, properties, feed: feed, events: events, observe: observe)
+            machine: machine, node: node, messenger: messenger, messengerEvents: messengerEvents, properties: properties,
+            feed: feed, events: events, observe: observe)
     }
 
     /// Serves other commands until the task is cancelled.

@@ -30,8 +30,8 @@ package struct PrimaryRoleFollower: Sendable {
 
     /// - Parameter controller: has to be idle before the role is claimed.
     package init(
-        _ machine: LocalMachine, _ node: Node, _ listener: Listener, _ controller: ReceiveController,
-        reporter: any Reporter, _ settings: Settings
+        machine: LocalMachine, node: Node, listener: Listener, controller: ReceiveController, reporter: any Reporter,
+        settings: Settings
     ) {
         self.machine = machine
         self.node = node

@@ -144,7 +144,7 @@ package final class ReceiveController: Sendable {
         case .accept(let policy, let part, let reserved, let consent, let number):
             let reservation = QuotaReservation(
                 reserved, for: invitation.peer.fingerprint, at: invitation.peer.quotaSource, policy)
-            return await receive(invitation, part, reservation, consent, number: number)
+            return await receive(invitation, part: part, reservation: reservation, consent: consent, number: number)
         }
     }
 
@@ -157,7 +157,7 @@ package final class ReceiveController: Sendable {
     ///   - number: of the question that the user has answered; nil for the next one.
     /// - Returns: whether the transfer is complete, or nothing can be written any more.
     private func receive(
-        _ invitation: Invitation, _ part: OfferPart?, _ reservation: QuotaReservation, _ consent: OfferDecider.Consent,
+        _ invitation: Invitation, part: OfferPart?, reservation: QuotaReservation, consent: OfferDecider.Consent,
         number: Int?
     ) async -> Bool {
         let identity = invitation.identity

@@ -33,15 +33,18 @@ package enum ChaCha20Poly1305 {
     package static func open(
         _ sealed: some Sequence<UInt8>, key: SecretBytes, nonce: [UInt8], authenticating associated: [UInt8]
     ) throws(CryptoError) -> [UInt8] {
-        guard let opened = sealed.withContiguousStorageIfAvailable({ open($0, key, nonce, associated) }) else {
+        let opened = sealed.withContiguousStorageIfAvailable {
+            openContiguous($0, key: key, nonce: nonce, authenticating: associated)
+        }
+        guard let opened else {
             return try open(Array(sealed), key: key, nonce: nonce, authenticating: associated)
         }
         guard let opened else { throw .notAuthentic }
         return opened
     }
 
-    private static func open(
-        _ sealed: UnsafeBufferPointer<UInt8>, _ key: SecretBytes, _ nonce: [UInt8], _ associated: [UInt8]
+    private static func openContiguous(
+        _ sealed: UnsafeBufferPointer<UInt8>, key: SecretBytes, nonce: [UInt8], authenticating associated: [UInt8]
     ) -> [UInt8]? {
         precondition(key.count == keyByteCount && nonce.count == nonceByteCount)
         guard sealed.count >= tagByteCount else { return nil }

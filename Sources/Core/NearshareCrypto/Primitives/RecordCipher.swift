@@ -59,9 +59,11 @@ package struct RecordCipher: Sendable {
         let text = output.prefix(copying: plaintext)
         let tag = UnsafeMutableRawBufferPointer(rebasing: output[plaintext.count...])
         if kind.hidesContent {
-            cipher.seal(text, counter, associated, tag)
+            cipher.seal(text, counter: counter, authenticating: associated, tag: tag)
         } else {
-            (Array(associated) + Array(text)).withUnsafeBytes { cipher.seal(.empty, counter, $0, tag) }
+            (Array(associated) + Array(text)).withUnsafeBytes {
+                cipher.seal(.empty, counter: counter, authenticating: $0, tag: tag)
+            }
         }
     }
 
@@ -80,10 +82,13 @@ package struct RecordCipher: Sendable {
         let ciphertext = UnsafeRawBufferPointer(rebasing: sealed[..<count])
         let tag = UnsafeRawBufferPointer(rebasing: sealed[count...])
         if kind.hidesContent {
-            guard cipher.open(output.prefix(copying: ciphertext), counter, associated, tag) else { throw .notAuthentic }
+            let text = output.prefix(copying: ciphertext)
+            guard cipher.open(text, counter: counter, authenticating: associated, tag: tag) else { throw .notAuthentic }
             return count
         }
-        let isAuthentic = (Array(associated) + Array(ciphertext)).withUnsafeBytes { cipher.open(.empty, counter, $0, tag) }
+        let isAuthentic = (Array(associated) + Array(ciphertext)).withUnsafeBytes {
+            cipher.open(.empty, counter: counter, authenticating: $0, tag: tag)
+        }
         guard isAuthentic else { throw .notAuthentic }
         _ = output.prefix(copying: ciphertext)
         return count
@@ -117,8 +122,8 @@ private final class KeyedCipher: @unchecked Sendable {
 
     /// Encrypts in place, and writes the tag.
     func seal(
-        _ text: UnsafeMutableRawBufferPointer, _ counter: UInt64, _ associated: UnsafeRawBufferPointer,
-        _ tag: UnsafeMutableRawBufferPointer
+        _ text: UnsafeMutableRawBufferPointer, counter: UInt64, authenticating associated: UnsafeRawBufferPointer,
+        tag: UnsafeMutableRawBufferPointer
     ) {
         let isSealed = nearshare_cipher_seal(
             cipher, counter, text.baseAddress, text.count, tag.baseAddress, associated.baseAddress, associated.count)
@@ -128,8 +133,8 @@ private final class KeyedCipher: @unchecked Sendable {
 
     /// Decrypts in place; the text becomes zeros where the tag does not match.
     func open(
-        _ text: UnsafeMutableRawBufferPointer, _ counter: UInt64, _ associated: UnsafeRawBufferPointer,
-        _ tag: UnsafeRawBufferPointer
+        _ text: UnsafeMutableRawBufferPointer, counter: UInt64, authenticating associated: UnsafeRawBufferPointer,
+        tag: UnsafeRawBufferPointer
     ) -> Bool {
         nearshare_cipher_open(
             cipher, counter, text.baseAddress, text.count, tag.baseAddress, associated.baseAddress, associated.count) == 1

@@ -398,7 +398,8 @@ final class LocalSendSender: Sendable {
             do throws(LocalSendClientConnection.Failure) {
                 let request = LocalSendRequest.upload(
                     file: number, session: session, token: token, length: contents.files[number].size, to: connection.authority)
-                let response = try send(contents.files[number], number, request, pass, over: connection)
+                let response = try send(
+                    contents.files[number], number: number, request: request, pass: pass, over: connection)
                 receive(response, of: number, size: contents.files[number].size)
             } catch {
                 // The device may close a connection after a response: another one begins with this file.
@@ -426,7 +427,7 @@ final class LocalSendSender: Sendable {
     }
 
     private func send(
-        _ file: LocalSendContents.File, _ number: Int, _ request: [UInt8], _ pass: Pass,
+        _ file: LocalSendContents.File, number: Int, request: [UInt8], pass: Pass,
         over connection: LocalSendClientConnection
     ) throws(LocalSendClientConnection.Failure) -> ReceivedHTTPResponse {
         let reader: any ResourceReader

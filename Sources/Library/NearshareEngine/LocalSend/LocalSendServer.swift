@@ -351,7 +351,7 @@ package final class LocalSendServer: Sendable {
             transfer: Transfer(progress: progress, clock: settings.clock), transfers: node.transferProgress,
             answering: Invitation.Answering(
                 accept: { [weak self] transfer, sink, part, _ in
-                    self?.accept(id, content, part, from: client, transfer, sink)
+                    self?.accept(id, offer: content, part: part, from: client, as: transfer, into: sink)
                 },
                 decline: { [weak self] reason in self?.answer(id, .declined(reason)) }, prompt: prompt))
         invitation.finishWithoutShortCode()
@@ -395,8 +395,8 @@ package final class LocalSendServer: Sendable {
     }
 
     private func accept(
-        _ id: LocalSendMachine.SessionID, _ offer: LocalSendOffer, _ part: OfferPart?, from client: LocalSendMachine.Client,
-        _ transfer: Transfer, _ sink: any ResourceSink
+        _ id: LocalSendMachine.SessionID, offer: LocalSendOffer, part: OfferPart?, from client: LocalSendMachine.Client,
+        as transfer: Transfer, into sink: any ResourceSink
     ) {
         let upload = LocalSendUpload(offer, part: part, transfer: transfer, sink: sink, clock: node.settings.clock)
         transfer.onCancel { upload.end(.cancelled(by: .local)) }

@@ -40,9 +40,10 @@ package final class MeshDriver: Sendable {
         router = RouterDriver(settings)
         neighbours = NeighbourConnector(settings, router, tasks)
         knownPeers = MeshPeers(router, clock: settings.clock)
-        sender = MeshSender(settings, router, tasks, transfers)
+        sender = MeshSender(settings, router: router, tasks: tasks, transfers: transfers)
         receiver = MeshReceiver(
-            settings, router, tasks, nodeTasks: nodeTasks, transfers, promptLimiter, invitations: invitations)
+            settings, router: router, tasks: tasks, nodeTasks: nodeTasks, transfers: transfers, promptLimiter: promptLimiter,
+            invitations: invitations)
         queries = MeshQueries(settings, router, tasks)
     }
 

@@ -22,8 +22,8 @@ final class MeshReceiver: Sendable {
     private let dropReports: ReportLimiter
 
     init(
-        _ settings: NodeSettings, _ router: RouterDriver, _ tasks: OwnedTasks, nodeTasks: OwnedTasks,
-        _ transfers: TransferProgressManager, _ promptLimiter: SharedPromptLimiter,
+        _ settings: NodeSettings, router: RouterDriver, tasks: OwnedTasks, nodeTasks: OwnedTasks,
+        transfers: TransferProgressManager, promptLimiter: SharedPromptLimiter,
         invitations: AsyncStream<Invitation>.Continuation?
     ) {
         (self.settings, self.router, self.tasks, self.transfers) = (settings, router, tasks, transfers)
@@ -71,7 +71,7 @@ final class MeshReceiver: Sendable {
             mediaType: ClaimedMediaType(offer.mediaType) ?? .unknown)
         let answering = Invitation.Answering(
             accept: { [weak self] transfer, sink, _, _ in
-                self?.accept(offer, key, isFromFriend: peer.trustStatus.isFriend, transfer, sink)
+                self?.accept(offer, key, isFromFriend: peer.trustStatus.isFriend, as: transfer, into: sink)
             },
             decline: { [weak self] reason in
                 self?.router.update { router, now in
@@ -120,7 +120,7 @@ final class MeshReceiver: Sendable {
     }
 
     private func accept(
-        _ offer: MeshFileOffer, _ key: MeshFileKey, isFromFriend: Bool, _ transfer: Transfer, _ sink: any ResourceSink
+        _ offer: MeshFileOffer, _ key: MeshFileKey, isFromFriend: Bool, as transfer: Transfer, into sink: any ResourceSink
     ) {
         incoming.withLock { incoming in
             incoming.accept(

@@ -13,7 +13,7 @@ final class MeshSender: Sendable {
     /// The transfers that the router has accepted and that have not ended.
     let outgoing = Mutex(OutgoingMeshTransfers())
 
-    init(_ settings: NodeSettings, _ router: RouterDriver, _ tasks: OwnedTasks, _ transfers: TransferProgressManager) {
+    init(_ settings: NodeSettings, router: RouterDriver, tasks: OwnedTasks, transfers: TransferProgressManager) {
         (self.settings, self.router, self.tasks, self.transfers) = (settings, router, tasks, transfers)
     }
 

@@ -38,14 +38,14 @@ extension Messenger {
         let now = node.clock()
         switch event {
         case .found(let address, let name):
-            guard let peer = admitPeer(address, name, radio, now) else { return }
+            guard let peer = admitPeer(at: address, named: name, over: radio, now: now) else { return }
             listeners.publish(.peerChanged(peer.id))
             attempt { () throws(StorageError) in try sendOverBlueChat(to: peer.id) }
         case .gone(let address):
             guard let id = blueChat.lose(address) else { return }
             listeners.publish(.peerChanged(id))
         case .text(let text, let address):
-            guard let peer = admitPeer(address, nil, radio, now) else {
+            guard let peer = admitPeer(at: address, named: nil, over: radio, now: now) else {
                 return node.log.debug("a text over BlueChat is dropped: its author is not admitted")
             }
             guard blueChat.admitsText(from: peer.id, now: now) else {
@@ -65,7 +65,7 @@ extension Messenger {
     }
 
     private func admitPeer(
-        _ address: LinkAddress, _ name: DisplayName?, _ radio: any ChatRadio, _ now: MonotonicInstant
+        at address: LinkAddress, named name: DisplayName?, over radio: any ChatRadio, now: MonotonicInstant
     ) -> BlueChatPeer? {
         let id = BlueChatPeers.id(of: address)
         // An address could be chosen whose ID is that of a peer with a key, to enter its conversation.

@@ -31,8 +31,8 @@ public final class Connection: Sendable {
     private let news = AsyncCondition()
 
     private init(
-        _ proven: AuthenticatedPeer, _ version: UInt8, _ driver: LinkDriver, _ address: LinkAddress,
-        _ destination: PeerDestination, _ settings: NodeSettings, _ transfers: TransferProgressManager
+        to proven: AuthenticatedPeer, version: UInt8, driver: LinkDriver, address: LinkAddress,
+        destination: PeerDestination, settings: NodeSettings, transfers: TransferProgressManager
     ) {
         self.proven = proven
         self.version = version
@@ -122,8 +122,8 @@ public final class Connection: Sendable {
 
     /// Waits for the handshake, and checks that its key is the expected one (K2, K4, D1).
     static func open(
-        _ driver: LinkDriver, _ address: LinkAddress, _ destination: PeerDestination, _ settings: NodeSettings,
-        _ transfers: TransferProgressManager
+        _ driver: LinkDriver, at address: LinkAddress, to destination: PeerDestination, settings: NodeSettings,
+        transfers: TransferProgressManager
     ) async throws(NodeError) -> Connection {
         for await event in driver.events {
             switch event {
@@ -138,7 +138,9 @@ public final class Connection: Sendable {
                         "the peer at \(address) has the id \(peer.id), but another key than the expected one; "
                             + "it may be impersonating \(destination.name?.shown ?? "the expected peer")")
                 }
-                let connection = Connection(peer, handshake.version, driver, address, destination, settings, transfers)
+                let connection = Connection(
+                    to: peer, version: handshake.version, driver: driver, address: address, destination: destination,
+                    settings: settings, transfers: transfers)
                 if connection.trustStatus.isBlocked { throw .blocked(destination.name?.shown ?? peer.id.hex) }
                 return connection
             case .closed(let end): throw NodeError(end)

@@ -52,7 +52,8 @@ extension Node {
             throw Self.stoppedError
         }
         do {
-            let connection = try await Connection.open(driver, link.remote, destination, settings, transferProgress)
+            let connection = try await Connection.open(
+                driver, at: link.remote, to: destination, settings: settings, transfers: transferProgress)
             return OpenConnection(connection: connection, driver: driver, end: end)
         } catch {
             driver.close(.goingAway)

@@ -262,7 +262,8 @@ extension Session {
                 case .session(let frame):
                     if let sessionLink = outgoingLink.link(orKeep: frame) { handle(frame, from: sessionLink) }
                 case .invited(let offer, let expiry):
-                    handle(offer, until: expiry, on: driver, known, &open, await outgoingLink.joinedLink)
+                    handle(
+                        offer, until: expiry, on: driver, from: known, invitations: &open, link: await outgoingLink.joinedLink)
                 case .invitationEnded(let id, let outcome): open.end(id, outcome)
                 case .closed(let end):
                     open.endAll()
@@ -292,8 +293,8 @@ extension Session {
 
     /// Handles an offer on an outgoing link. Only a member may offer there.
     func handle(
-        _ offer: TransferOffer, until expiry: MonotonicInstant, on driver: LinkDriver, _ known: LinkPeerInfo,
-        _ open: inout OpenInvitations, _ link: SessionLink?
+        _ offer: TransferOffer, until expiry: MonotonicInstant, on driver: LinkDriver, from known: LinkPeerInfo,
+        invitations open: inout OpenInvitations, link: SessionLink?
     ) {
         guard link != nil, let peer = known.peer(node.settings) else { return driver.decline(offer.id, because: .notAllowed) }
         let invitation = node.makeInvitation(offer, from: peer, until: expiry, on: driver)

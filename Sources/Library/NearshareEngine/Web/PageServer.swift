@@ -255,7 +255,7 @@ package final class PageServer: Sendable {
             answering: Invitation.Answering(
                 accept: { [weak self] transfer, sink, _, _ in
                     isOver.fulfil(true)
-                    self?.accept(id, content, transfer, sink)
+                    self?.accept(id, offer: content, as: transfer, into: sink)
                 },
                 decline: { [weak self] _ in
                     isOver.fulfil(true)
@@ -300,7 +300,7 @@ package final class PageServer: Sendable {
         invitation.end(.expired)
     }
 
-    private func accept(_ id: PageMachine.OfferID, _ offer: PageOffer, _ transfer: Transfer, _ sink: any ResourceSink) {
+    private func accept(_ id: PageMachine.OfferID, offer: PageOffer, as transfer: Transfer, into sink: any ResourceSink) {
         let upload = PageUpload(offer, transfer: transfer, sink: sink, clock: node.settings.clock)
         let (isComplete, isStopping) = state.update { state -> (Bool?, Bool) in
             state.invitations[id] = nil

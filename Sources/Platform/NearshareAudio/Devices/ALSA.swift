@@ -59,11 +59,13 @@ package struct ALSA: AudioSystem {
     }
 
     package func openInput(device: String?, format: AudioFormat) throws(AudioError) -> any AudioInput {
-        try ALSAInput(ALSADevice(library, device ?? ALSADevice.defaultName, SND_PCM_STREAM_CAPTURE, format))
+        try ALSAInput(
+            ALSADevice(library, name: device ?? ALSADevice.defaultName, direction: SND_PCM_STREAM_CAPTURE, format: format))
     }
 
     package func openOutput(device: String?, format: AudioFormat) throws(AudioError) -> any AudioOutput {
-        try ALSAOutput(ALSADevice(library, device ?? ALSADevice.defaultName, SND_PCM_STREAM_PLAYBACK, format))
+        try ALSAOutput(
+            ALSADevice(library, name: device ?? ALSADevice.defaultName, direction: SND_PCM_STREAM_PLAYBACK, format: format))
     }
 }
 
@@ -78,7 +80,7 @@ private final class ALSADevice {
     private var recoveries = 0
     private static let maximumRecoveries = 8
 
-    init(_ library: nearshare_alsa, _ name: String, _ direction: snd_pcm_stream_t, _ format: AudioFormat) throws(AudioError) {
+    init(_ library: nearshare_alsa, name: String, direction: snd_pcm_stream_t, format: AudioFormat) throws(AudioError) {
         self.library = library
         self.name = name
         self.format = format

@@ -146,13 +146,13 @@ private final class PulseConnection {
                         context,
                         { _, info, _, found in
                             guard let info = info?.pointee else { return }
-                            append(info.name, info.description, .input, found)
+                            appendDevice(named: info.name, title: info.description, direction: .input, to: found)
                         }, found)
                     : library.pa_context_get_sink_info_list(
                         context,
                         { _, info, _, found in
                             guard let info = info?.pointee else { return }
-                            append(info.name, info.description, .output, found)
+                            appendDevice(named: info.name, title: info.description, direction: .output, to: found)
                         }, found))
         }
         for index in found.indices { found[index].isDefault = found[index].name == standard }
@@ -160,9 +160,9 @@ private final class PulseConnection {
     }
 }
 
-private func append(
-    _ name: UnsafePointer<CChar>?, _ title: UnsafePointer<CChar>?, _ direction: AudioDevice.Direction,
-    _ found: UnsafeMutableRawPointer?
+private func appendDevice(
+    named name: UnsafePointer<CChar>?, title: UnsafePointer<CChar>?, direction: AudioDevice.Direction,
+    to found: UnsafeMutableRawPointer?
 ) {
     guard let name, let found else { return }
     let text = String(cString: name)

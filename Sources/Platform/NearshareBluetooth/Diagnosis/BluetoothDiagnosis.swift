@@ -14,7 +14,9 @@ package enum BluetoothDiagnosis {
         do throws(BluetoothError) {
             let objects = try BlueZ.objects(over: bus)
             let (path, properties) = try BlueZ.findAdapter(adapter, in: objects)
-            return findings(BlueZ.name(of: path), properties, objects[path] ?? [:], devices(at: path, in: objects))
+            return findings(
+                about: BlueZ.name(of: path), properties: properties, interfaces: objects[path] ?? [:],
+                devices: devices(at: path, in: objects))
         } catch {
             return [finding(error)]
         }
@@ -31,7 +33,7 @@ package enum BluetoothDiagnosis {
     }
 
     private static func findings(
-        _ name: String, _ properties: BlueZ.Properties, _ interfaces: [String: BlueZ.Properties], _ devices: [BlueZ.Properties]
+        about name: String, properties: BlueZ.Properties, interfaces: [String: BlueZ.Properties], devices: [BlueZ.Properties]
     ) -> [BluetoothFinding] {
         guard properties["Powered"]?.bool == true else {
             return [

@@ -19,14 +19,16 @@ final class PublishedService {
     /// - Returns: 0, or avahi's error number.
     func addRecords(_ server: OpaquePointer, _ group: OpaquePointer) -> Int32 {
         let host = String(cString: avahi_server_get_host_name_fqdn(server))
-        var code = add(server, group, type, AVAHI_DNS_TYPE_PTR, []) { $0.data.ptr.name = avahi_strdup(self.name) }
+        var code = add(named: type, type: AVAHI_DNS_TYPE_PTR, flags: [], to: group, of: server) {
+            $0.data.ptr.name = avahi_strdup(self.name)
+        }
         if code == 0 {
-            code = add(server, group, "_services._dns-sd._udp.local", AVAHI_DNS_TYPE_PTR, []) {
+            code = add(named: "_services._dns-sd._udp.local", type: AVAHI_DNS_TYPE_PTR, flags: [], to: group, of: server) {
                 $0.data.ptr.name = avahi_strdup(self.type)
             }
         }
         if code == 0 {
-            code = add(server, group, name, AVAHI_DNS_TYPE_SRV, Self.unique) {
+            code = add(named: name, type: AVAHI_DNS_TYPE_SRV, flags: Self.unique, to: group, of: server) {
                 $0.data.srv.priority = 0
                 $0.data.srv.weight = 0
                 $0.data.srv.port = self.advertisement.port
@@ -37,7 +39,8 @@ final class PublishedService {
     }
 
     func addText(_ server: OpaquePointer, _ group: OpaquePointer, flags: AvahiPublishFlags? = nil) -> Int32 {
-        add(server, group, name, AVAHI_DNS_TYPE_TXT, Self.unique + [flags].compactMap(\.self)) { record in
+        let flags = Self.unique + [flags].compactMap(\.self)
+        return add(named: name, type: AVAHI_DNS_TYPE_TXT, flags: flags, to: group, of: server) { record in
             // Each string is prepended to the list, which avahi writes from its end.
             for string in self.advertisement.txt {
                 record.data.txt.string_list = avahi_string_list_add_arbitrary(record.data.txt.string_list, string, string.count)
@@ -46,7 +49,7 @@ final class PublishedService {
     }
 
     private func add(
-        _ server: OpaquePointer, _ group: OpaquePointer, _ name: String, _ type: Int, _ flags: [AvahiPublishFlags],
+        named name: String, type: Int, flags: [AvahiPublishFlags], to group: OpaquePointer, of server: OpaquePointer,
         fill: (inout AvahiRecord) -> Void
     ) -> Int32 {
         guard let record = avahi_record_new_full(name, UInt16(AVAHI_DNS_CLASS_IN), UInt16(type), Self.timeToLive) else {

@@ -13,8 +13,8 @@ package final class InMemoryFrameLink: FrameLink {
     private let capacity: Int
 
     private init(
-        _ remote: LinkAddress, _ maximumFrameByteCount: Int, _ delivery: FrameDelivery, _ incoming: Monitor<Queue>,
-        _ outgoing: Monitor<Queue>, _ capacity: Int
+        to remote: LinkAddress, maximumFrameByteCount: Int, delivery: FrameDelivery, incoming: Monitor<Queue>,
+        outgoing: Monitor<Queue>, capacity: Int
     ) {
         self.remote = remote
         self.maximumFrameByteCount = maximumFrameByteCount
@@ -31,8 +31,12 @@ package final class InMemoryFrameLink: FrameLink {
         let (there, back) = (Monitor(Queue()), Monitor(Queue()))
         let address = { (end: String) in LinkAddress(host: "memory \(end)", port: 0, medium: .bluetooth) }
         return (
-            InMemoryFrameLink(address("two"), maximumFrameByteCount, delivery, back, there, capacity),
-            InMemoryFrameLink(address("one"), maximumFrameByteCount, delivery, there, back, capacity)
+            InMemoryFrameLink(
+                to: address("two"), maximumFrameByteCount: maximumFrameByteCount, delivery: delivery, incoming: back,
+                outgoing: there, capacity: capacity),
+            InMemoryFrameLink(
+                to: address("one"), maximumFrameByteCount: maximumFrameByteCount, delivery: delivery, incoming: there,
+                outgoing: back, capacity: capacity)
         )
     }
 

@@ -27,12 +27,14 @@ public final class Inbox: Sendable {
         detector: MediaTypeDetector = MediaTypeDetector(), launcher: (any WorkerLauncher)? = nil
     ) throws(StorageError) {
         guard !path.isEmpty, !path.utf8.contains(0) else { throw StorageError(.notFound, "the inbox needs a path") }
-        try self.init(InboxFilesystem(path: try AbsolutePath.of(path)), spoolPath, limits, detector, launcher)
+        try self.init(
+            filesystem: InboxFilesystem(path: try AbsolutePath.of(path)), spoolPath: spoolPath, limits: limits,
+            detector: detector, launcher: launcher)
     }
 
     private init(
-        _ filesystem: InboxFilesystem, _ spoolPath: String?, _ limits: InboxLimits, _ detector: MediaTypeDetector?,
-        _ launcher: (any WorkerLauncher)?
+        filesystem: InboxFilesystem, spoolPath: String?, limits: InboxLimits, detector: MediaTypeDetector?,
+        launcher: (any WorkerLauncher)?
     ) throws(StorageError) {
         self.filesystem = filesystem
         self.spoolPath = spoolPath
@@ -151,7 +153,9 @@ public final class Inbox: Sendable {
         WorkerRoutine(isConfined: false) { [filesystem, spoolPath, limits] socket, _ in
             {
                 // The types were detected when the items were received.
-                guard let inbox = try? Inbox(filesystem, spoolPath, limits, nil, nil) else { return }
+                let inbox = try? Inbox(
+                    filesystem: filesystem, spoolPath: spoolPath, limits: limits, detector: nil, launcher: nil)
+                guard let inbox else { return }
                 PendingDelivery.answer(inbox.deliverPendingInProcess(), on: socket)
             }
         }

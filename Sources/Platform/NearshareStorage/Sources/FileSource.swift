@@ -87,7 +87,7 @@ package struct FileSource: ResourceSource {
                 guard
                     let described = try Self.describe(
                         path, named: givenName, options, detectedBy: paths.count <= Self.maximumDetectedItems ? detector : nil,
-                        item: UInt32(clamping: items.count), &contents, &entries, &skipped)
+                        item: UInt32(clamping: items.count), contents: &contents, entries: &entries, skipped: &skipped)
                 else { continue }
                 item = described
             } catch {
@@ -138,7 +138,7 @@ package struct FileSource: ResourceSource {
     /// - Returns: nil when the path is excluded.
     private static func describe(
         _ path: LocalPath, named givenName: ClaimedFileName?, _ options: Options, detectedBy detector: MediaTypeDetector?,
-        item: UInt32, _ contents: inout [EntryHeader], _ entries: inout OfferedEntries, _ skipped: inout SkippedEntries
+        item: UInt32, contents: inout [EntryHeader], entries: inout OfferedEntries, skipped: inout SkippedEntries
     ) throws(StorageError) -> OfferedItem? {
         let file = try FileDescriptor.openForReading(path)
         let status = try file.status()
@@ -151,7 +151,8 @@ package struct FileSource: ResourceSource {
         let ownName = (try? Self.name(of: path)) ?? name
         if options.exclusions.match([ownName], isFolder: status.isFolder) { return nil }
         if status.isFolder {
-            return try measure(file, name: name, path: path, options, item: item, &contents, &entries, &skipped)
+            return try measure(
+                file, name: name, path: path, options, item: item, contents: &contents, entries: &entries, skipped: &skipped)
         }
         guard status.isFile else {
             throw StorageError(
@@ -184,7 +185,7 @@ package struct FileSource: ResourceSource {
     /// Counts and sums up the content of a folder.
     private static func measure(
         _ folder: FileDescriptor, name: ClaimedFileName, path: LocalPath, _ options: Options, item: UInt32,
-        _ contents: inout [EntryHeader], _ entries: inout OfferedEntries, _ skipped: inout SkippedEntries
+        contents: inout [EntryHeader], entries: inout OfferedEntries, skipped: inout SkippedEntries
     ) throws(StorageError) -> OfferedItem {
         let enumerator = FolderEnumerator(folder, name: name, item: item, options: options, shownPath: path.text)
         var size: UInt64 = 0

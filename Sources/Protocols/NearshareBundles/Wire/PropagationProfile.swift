@@ -28,15 +28,15 @@ package struct PropagationProfile: Sendable, Hashable {
         case tracklistLimit(Int)
 
         package var description: String {
-            func text(_ name: String, _ value: Int, _ range: ClosedRange<Int>, _ unit: String = "") -> String {
+            func text(_ name: String, _ value: Int, bounds range: ClosedRange<Int>, unit: String = "") -> String {
                 "\(name) of \(value)\(unit) is out of bounds; choose one from \(range.lowerBound) to \(range.upperBound)\(unit)"
             }
             return switch self {
-            case .hopLimit(let value): text("a hop limit", value, Bounds.hopLimit)
-            case .timeToLive(let value): text("a time to live", value, Bounds.timeToLive, " s")
-            case .sharingTime(let value): text("a sharing time", value, Bounds.sharingTime, " ms")
-            case .maximumPropagation(let value): text("a maximum propagation", value, Bounds.maximumPropagation)
-            case .tracklistLimit(let value): text("a tracklist limit", value, Bounds.tracklistLimit)
+            case .hopLimit(let value): text("a hop limit", value, bounds: Bounds.hopLimit)
+            case .timeToLive(let value): text("a time to live", value, bounds: Bounds.timeToLive, unit: " s")
+            case .sharingTime(let value): text("a sharing time", value, bounds: Bounds.sharingTime, unit: " ms")
+            case .maximumPropagation(let value): text("a maximum propagation", value, bounds: Bounds.maximumPropagation)
+            case .tracklistLimit(let value): text("a tracklist limit", value, bounds: Bounds.tracklistLimit)
             }
         }
     }
@@ -64,11 +64,13 @@ package struct PropagationProfile: Sendable, Hashable {
         guard Bounds.sharingTime.contains(sharingTime) else { throw .sharingTime(sharingTime) }
         guard Bounds.maximumPropagation.contains(maximumPropagation) else { throw .maximumPropagation(maximumPropagation) }
         guard Bounds.tracklistLimit.contains(tracklistLimit) else { throw .tracklistLimit(tracklistLimit) }
-        self.init(hopLimit, timeToLive, sharingTime, maximumPropagation, tracklistLimit)
+        self.init(
+            checkedHopLimit: hopLimit, timeToLive: timeToLive, sharingTime: sharingTime, maximumPropagation: maximumPropagation,
+            tracklistLimit: tracklistLimit)
     }
 
     private init(
-        _ hopLimit: Int, _ timeToLive: Int, _ sharingTime: Int, _ maximumPropagation: Int, _ tracklistLimit: Int
+        checkedHopLimit hopLimit: Int, timeToLive: Int, sharingTime: Int, maximumPropagation: Int, tracklistLimit: Int
     ) {
         self.hopLimit = hopLimit
         self.timeToLive = timeToLive
@@ -78,15 +80,20 @@ package struct PropagationProfile: Sendable, Hashable {
     }
 
     /// For most situations.
-    package static let standard = Self(100, 86_400, 15_000, 200, 50)
+    package static let standard = Self(
+        checkedHopLimit: 100, timeToLive: 86_400, sharingTime: 15_000, maximumPropagation: 200, tracklistLimit: 50)
     /// For crowds, in which few copies reach everyone.
-    package static let highDensity = Self(50, 3_600, 10_000, 50, 50)
+    package static let highDensity = Self(
+        checkedHopLimit: 50, timeToLive: 3_600, sharingTime: 10_000, maximumPropagation: 50, tracklistLimit: 50)
     /// For few nodes that are seldom in range of each other.
-    package static let sparse = Self(100, 302_400, 10_000, 250, 50)
+    package static let sparse = Self(
+        checkedHopLimit: 100, timeToLive: 302_400, sharingTime: 10_000, maximumPropagation: 250, tracklistLimit: 50)
     /// The longest paths and the longest time to live.
-    package static let longReach = Self(250, 604_800, 15_000, 1_000, 50)
+    package static let longReach = Self(
+        checkedHopLimit: 250, timeToLive: 604_800, sharingTime: 15_000, maximumPropagation: 1_000, tracklistLimit: 50)
     /// For nodes nearby, for half an hour.
-    package static let shortReach = Self(50, 1_800, 10_000, 50, 50)
+    package static let shortReach = Self(
+        checkedHopLimit: 50, timeToLive: 1_800, sharingTime: 10_000, maximumPropagation: 50, tracklistLimit: 50)
 
     /// The name of ``standard``.
     package static let standardName = "standard"
@@ -110,8 +117,8 @@ package struct PropagationProfile: Sendable, Hashable {
     func limited(toSeconds timeToLive: Int) -> Self {
         let bounds = Bounds.timeToLive
         return Self(
-            hopLimit, min(max(timeToLive, bounds.lowerBound), bounds.upperBound), sharingTime, maximumPropagation,
-            tracklistLimit)
+            checkedHopLimit: hopLimit, timeToLive: min(max(timeToLive, bounds.lowerBound), bounds.upperBound),
+            sharingTime: sharingTime, maximumPropagation: maximumPropagation, tracklistLimit: tracklistLimit)
     }
 
     static let encodedByteCount = 11

@@ -185,7 +185,7 @@ extension DirectHandshake {
                     return (.awaitingThirdMessage(noise, version: version, key), .awaitMore)
                 }
                 let chosen = try InitiatorParameters.decode(payload, version: version)
-                return try Self.complete(noise, chosen, version: version, key, parameters)
+                return try Self.complete(noise, with: chosen, version: version, key: key, parameters)
             case .finished: return (.finished, .awaitMore)
             }
         }
@@ -227,7 +227,7 @@ extension DirectHandshake {
 
         /// The responder's end of the handshake, with the cipher and the secret that the initiator has chosen.
         private static func complete(
-            _ noise: HandshakeState, _ chosen: InitiatorParameters, version: UInt8, _ key: DecapsulationKey?,
+            _ noise: HandshakeState, with chosen: InitiatorParameters, version: UInt8, key: DecapsulationKey?,
             _ parameters: Parameters
         ) throws(HandshakeFailure) -> (State, Reaction) {
             guard chosen.cipher != InitiatorParameters.noCipher else { throw .encryption }

@@ -14,7 +14,7 @@ package struct PageDirectDownload: Sendable, Hashable {
     let path: String
 
     init(
-        _ path: String, _ download: PageDirectPaths.Download, _ item: PageShare.Item, size: UInt64, _ request: HTTPRequest
+        path: String, download: PageDirectPaths.Download, item: PageShare.Item, size: UInt64, request: HTTPRequest
     ) throws(HTTPStatus) {
         let version = "\"\(path)\""
         // A range of another version of the content would not fit to the bytes that the browser has.

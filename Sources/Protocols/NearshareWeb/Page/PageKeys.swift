@@ -43,7 +43,7 @@ struct PageKeys: Sendable {
 
     /// Opens a record of the browser.
     func open(
-        _ sealed: ArraySlice<UInt8>, _ kind: RecordKind, _ first: UInt32, _ second: UInt32
+        _ sealed: ArraySlice<UInt8>, _ kind: RecordKind, first: UInt32, second: UInt32
     ) throws(CryptoError) -> [UInt8] {
         try ChaCha20Poly1305.open(sealed, key: browserKey, nonce: Self.nonce(kind, first, second), authenticating: [])
     }

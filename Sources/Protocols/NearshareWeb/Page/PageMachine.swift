@@ -254,7 +254,7 @@ package struct PageMachine: Sendable {
     ) throws(HTTPStatus) -> PageDirectDownload {
         let download = try directPaths.admit(path, from: host)
         guard let share, let item = share[download.item], let size = item.size else { throw .gone }
-        return try PageDirectDownload(path, download, item, size: size, request)
+        return try PageDirectDownload(path: path, download: download, item: item, size: size, request: request)
     }
 
     /// Records that the response to a fetch has the content.

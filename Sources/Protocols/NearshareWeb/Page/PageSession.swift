@@ -92,7 +92,7 @@ struct PageSession: Sendable {
         _ record: [UInt8], _ mode: PageMachine.Mode, now: MonotonicInstant
     ) throws(HTTPStatus) -> PageMessage? {
         guard let number = UInt32(bigEndianBytes: record.prefix(4)) else { throw .badRequest }
-        guard let bytes = try? keys.open(record.dropFirst(4), .message, 0, number) else { throw .forbidden }
+        guard let bytes = try? keys.open(record.dropFirst(4), .message, first: 0, second: number) else { throw .forbidden }
         lastUse = now
         if number <= lastMessage { return nil }
         // The number is used up, whatever the message is: the browser seals no other one under it. One that was lost while the
@@ -136,7 +136,7 @@ struct PageSession: Sendable {
         guard number == latestOfferMessageNumber, phase == .receiving || phase == .storing || phase == .stored,
             chunks?.expects(index) == true
         else { throw .conflict }
-        guard let chunk = try? keys.open(sealed[...], .chunk, number, index) else { throw .forbidden }
+        guard let chunk = try? keys.open(sealed[...], .chunk, first: number, second: index) else { throw .forbidden }
         lastUse = now
         guard phase == .receiving else { return [] }
         guard case .content(let content)? = chunks?.receive(chunk, at: index) else { throw .conflict }
@@ -149,7 +149,7 @@ struct PageSession: Sendable {
         _ sealed: [UInt8], of item: UInt32, at index: UInt32, now: MonotonicInstant
     ) throws(HTTPStatus) {
         guard phase == .sending else { throw .conflict }
-        guard (try? keys.open(sealed[...], .fetch, item, index)) != nil else { throw .forbidden }
+        guard (try? keys.open(sealed[...], .fetch, first: item, second: index)) != nil else { throw .forbidden }
         lastUse = now
     }
 
