@@ -26,20 +26,24 @@ package final class EventLoopThread<Loop: EventLoop>: Sendable {
         self.clock = clock
         guard wakeup.isOpen else { throw .noThread("could not create a wake-up descriptor: \(systemErrorText())") }
         let outcome = Monitor<Result<Void, Failure>?>(nil)
-        let code = startDetachedThread { [self] in
-            state.withLock { $0.thread = pthread_self() }
-            let handle = EventLoopHandle<Loop>(wakeup: wakeup) { [weak self] job in self?.post(job) }
-            let loop: Loop
-            do throws(Failure) {
-                loop = try make(handle)
-            } catch {
-                isFinished.update { $0 = true }
-                return outcome.update { $0 = .failure(error) }
+        do throws(ThreadError) {
+            try BlockingThread.startDetached { [self] in
+                Self.blockSignals()
+                state.withLock { $0.thread = pthread_self() }
+                let handle = EventLoopHandle<Loop>(wakeup: wakeup) { [weak self] job in self?.post(job) }
+                let loop: Loop
+                do throws(Failure) {
+                    loop = try make(handle)
+                } catch {
+                    isFinished.update { $0 = true }
+                    return outcome.update { $0 = .failure(error) }
+                }
+                outcome.update { $0 = .success(()) }
+                serve(loop)
             }
-            outcome.update { $0 = .success(()) }
-            serve(loop)
+        } catch {
+            throw .noThread(error.description)
         }
-        guard code == 0 else { throw .noThread("could not start a thread: \(systemErrorText(code))") }
         if case .failure(let error) = outcome.wait({ $0 }) { throw .notMade(error) }
     }
 
@@ -83,6 +87,13 @@ package final class EventLoopThread<Loop: EventLoop>: Sendable {
         return isAccepted
     }
 
+    /// Leaves signals to the program's own threads: the libraries that run here do not expect interrupted calls.
+    private static func blockSignals() {
+        var all = sigset_t()
+        sigfillset(&all)
+        pthread_sigmask(SIG_SETMASK, &all, nil)
+    }
+
     private func serve(_ loop: Loop) {
         while true {
             wakeup.reset()
@@ -116,29 +127,4 @@ extension EventLoopStartError<DiscoveryError> {
         case .notMade(let error): error
         }
     }
-}
-
-/// Starts a detached thread that handles no signals: the program's handlers run on its own threads.
-/// - Returns: 0, or the number of the error.
-private func startDetachedThread(_ body: @escaping @Sendable () -> Void) -> Int32 {
-    let context = Unmanaged.passRetained(ThreadBody(run: body))
-    var thread = pthread_t()
-    let code = pthread_create(
-        &thread, nil,
-        { raw in
-            var all = sigset_t()
-            sigfillset(&all)
-            pthread_sigmask(SIG_SETMASK, &all, nil)
-            // Safe: the argument of pthread_create, which is never null.
-            Unmanaged<ThreadBody>.fromOpaque(raw!).takeRetainedValue().run()
-            return nil
-        }, context.toOpaque())
-    if code == 0 { pthread_detach(thread) } else { context.release() }
-    return code
-}
-
-private final class ThreadBody: Sendable {
-    let run: @Sendable () -> Void
-
-    init(run: @escaping @Sendable () -> Void) { self.run = run }
 }

@@ -70,7 +70,9 @@ package final class BlockingThread: Sendable {
     /// Waits until the thread has ended, also in a cancelled task.
     package func join() async { await end.wait() }
 
-    private static func startDetached(_ body: @escaping @Sendable () -> Void) throws(ThreadError) {
+    /// Starts `body` on a thread whose end the caller learns of by its own means.
+    /// - Throws: ``ThreadError`` when the kernel refuses a thread; then `body` is not called.
+    package static func startDetached(_ body: @escaping @Sendable () -> Void) throws(ThreadError) {
         final class Start {
             let body: @Sendable () -> Void
             init(_ body: @escaping @Sendable () -> Void) { self.body = body }
