@@ -6,25 +6,16 @@ internal import Synchronization
 package final class LinuxNetworkMonitor: NetworkMonitor {
     private static let usable = UInt32(IFF_UP | IFF_RUNNING)
 
-    private let descriptor: Int32
+    private let changes: AddressMonitor
     private let wakeup = EventFD()
     private let isClosed = Atomic(false)
 
     /// Returns nil where netlink is not available: then changes go unnoticed.
     package init?() {
-        descriptor = socket(AF_NETLINK, Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
-        guard descriptor >= 0, wakeup.isOpen else { return nil }
-        // struct sockaddr_nl, which Swift does not import. Groups: links, IPv4 and IPv6 addresses (RTMGRP_…).
-        var address: (family: UInt16, pad: UInt16, port: UInt32, groups: UInt32) = (
-            UInt16(AF_NETLINK), 0, 0, 0x1 | 0x10 | 0x100
-        )
-        let bound = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, 12) }
-        }
-        guard bound == 0 else { return nil }
+        guard let changes = AddressMonitor() else { return nil }
+        self.changes = changes
+        guard wakeup.isOpen else { return nil }
     }
-
-    deinit { if descriptor >= 0 { Glibc.close(descriptor) } }
 
     package func addresses(of interface: String?) -> [String] {
         entries.filter { entry in
@@ -57,21 +48,13 @@ package final class LinuxNetworkMonitor: NetworkMonitor {
 
     package func waitForChange() -> Bool {
         while !isClosed.load(ordering: .acquiring) {
-            let events = DescriptorPoll.wait(for: descriptor, .readable, wakeup: wakeup, timeout: nil)
+            let events = DescriptorPoll.wait(for: changes.descriptor, .readable, wakeup: wakeup, timeout: nil)
             guard !isClosed.load(ordering: .acquiring) else { return false }
             guard events.contains(.readable) else { continue }
-            drain()
+            changes.drain()
             return true
         }
         return false
-    }
-
-    /// Reads and drops all messages: the kernel is asked for the addresses anew.
-    private func drain() {
-        withUnsafeTemporaryAllocation(byteCount: 8192, alignment: 8) { buffer in
-            // ENOBUFS: messages were dropped; there may be more to read.
-            while recv(descriptor, buffer.baseAddress, buffer.count, 0) > 0 || errno == ENOBUFS {}
-        }
     }
 
     package func close() {
