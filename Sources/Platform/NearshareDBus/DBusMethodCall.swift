@@ -15,6 +15,19 @@ package struct DBusMethodCall {
     }
 }
 
+/// A service of a bus, under a well-known name.
+package protocol DBusService {
+    static var name: String { get }
+}
+
+extension DBusService {
+    package static func call(
+        _ member: String, of interface: String, at path: String, with arguments: [DBusValue] = []
+    ) -> DBusMethodCall {
+        DBusMethodCall(destination: name, path: path, interface: interface, member: member, arguments: arguments)
+    }
+}
+
 /// The reply of a local object to a method call.
 package enum DBusReply {
     case values([DBusValue])

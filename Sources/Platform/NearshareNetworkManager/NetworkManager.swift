@@ -1,7 +1,7 @@
 internal import NearshareDBus
 
 /// The names and numbers of NetworkManager's D-Bus interface (its reference manual, "D-Bus API").
-enum NetworkManager {
+enum NetworkManager: DBusService {
     static let name = "org.freedesktop.NetworkManager"
     static let path = "/org/freedesktop/NetworkManager"
     static let device = "org.freedesktop.NetworkManager.Device"
@@ -71,12 +71,6 @@ enum NetworkManager {
         static let protected: Capabilities = [.rsn, .ccmp]
         /// The features that making one needs.
         static let protectedAccessPoint: Capabilities = [.accessPoint, .rsn, .ccmp]
-    }
-
-    static func call(
-        _ member: String, of interface: String, at path: String, with arguments: [DBusValue] = []
-    ) -> DBusMethodCall {
-        DBusMethodCall(destination: name, path: path, interface: interface, member: member, arguments: arguments)
     }
 
     static func getAll(_ path: String, _ interface: String) -> DBusMethodCall {

@@ -1,7 +1,7 @@
 internal import NearshareDBus
 
 /// The names of BlueZ's D-Bus interface (its `doc/` folder), and how its answers are read.
-enum BlueZ {
+enum BlueZ: DBusService {
     static let name = "org.bluez"
     static let adapter = "org.bluez.Adapter1"
     static let device = "org.bluez.Device1"
@@ -19,12 +19,6 @@ enum BlueZ {
 
     private static let ownerTimeout = Duration.seconds(2)
     private static let objectsTimeout = Duration.seconds(5)
-
-    static func call(
-        _ member: String, of interface: String, at path: String, with arguments: [DBusValue] = []
-    ) -> DBusMethodCall {
-        DBusMethodCall(destination: name, path: path, interface: interface, member: member, arguments: arguments)
-    }
 
     static var getObjects: DBusMethodCall { call("GetManagedObjects", of: objectManager, at: "/") }
 
