@@ -6,20 +6,7 @@ package import NearshareDiscovery
 
 /// Looks for reasons why peers may not be found or files may not arrive. Findings are reported as they are made.
 package struct MachineDiagnosis: Sendable {
-    /// One finding, and a suggested remedy.
-    package struct Finding: Sendable, Hashable {
-        package var severity: DiagnosticSeverity
-        package var subject: String
-        package var text: String
-        package var advice: String?
-
-        package init(_ severity: DiagnosticSeverity, _ subject: String, _ text: String, advice: String? = nil) {
-            self.severity = severity
-            self.subject = subject
-            self.text = text
-            self.advice = advice
-        }
-    }
+    package typealias Finding = DiagnosticFinding<String>
 
     /// The result of a connection to a peer.
     package struct PeerAnswer: Sendable {

@@ -10,22 +10,7 @@ package struct NetworkDiagnosis: Sendable, Hashable {
         case firewall
     }
 
-    /// One observation, for the user.
-    package struct Finding: Sendable, Hashable {
-        package var severity: DiagnosticSeverity
-        package var subject: Subject
-        /// The observation, in lower case without a full stop.
-        package var text: String
-        /// Advice to the user; nil where nothing is needed.
-        package var advice: String?
-
-        package init(_ severity: DiagnosticSeverity, _ subject: Subject, _ text: String, advice: String? = nil) {
-            self.severity = severity
-            self.subject = subject
-            self.text = text
-            self.advice = advice
-        }
-    }
+    package typealias Finding = DiagnosticFinding<Subject>
 
     /// The facts about this machine that the findings follow from.
     package struct Facts: Sendable, Hashable {
