@@ -7,14 +7,14 @@ internal import NearshareInterfaces
 ///
 /// Signals are assigned by their contents rather than by the object that sends them: the daemon may send an object's first
 /// signals before the reply that names the object.
-final class AvahiDaemonConnection: EventLoop {
+final class AvahiDaemonConnection: EventLoop, BrowserOwner {
     static let busName = "org.freedesktop.Avahi"
 
     private let bus: DBusConnection
     private let wakeup: EventFD
     private let environment: DiscoveryEnvironment
     private var services: [UInt64: Service] = [:]
-    private var browsers: [UInt64: DaemonBrowser] = [:]
+    var browsers: [UInt64: DaemonBrowser] = [:]
     private var lastID: UInt64 = 0
     /// The time to publish and browse again: the daemon is new, or has refused a request.
     private var renewalDue: MonotonicInstant?
@@ -241,14 +241,6 @@ final class AvahiDaemonConnection: EventLoop {
         } catch {
             throw Self.error(error, "browse")
         }
-    }
-
-    /// Ends a browser.
-    /// - Parameter error: ends the subscriber's sequence; nil when the subscriber has ended it.
-    func end(_ id: UInt64, throwing error: DiscoveryError? = nil) {
-        guard let browser = browsers.removeValue(forKey: id) else { return }
-        browser.close()
-        if let error { browser.sightings.continuation.finish(throwing: error) }
     }
 
     /// Passes ItemNew or ItemRemove (`iisssu`) to the browsers that match.

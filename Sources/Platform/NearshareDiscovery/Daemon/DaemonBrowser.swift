@@ -3,7 +3,7 @@ internal import NearshareDBus
 internal import NearshareInterfaces
 
 /// One browser, and the daemon's objects that serve it. Belongs to the thread of its connection.
-final class DaemonBrowser {
+final class DaemonBrowser: ServiceBrowser {
     let sightings: SightingAggregator
     /// The daemon's browser object; nil while there is none.
     private(set) var path: String?

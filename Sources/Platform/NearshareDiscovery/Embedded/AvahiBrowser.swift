@@ -7,7 +7,7 @@ internal import NearshareBase
 internal import NearshareInterfaces
 
 /// One browser of the embedded responder. Belongs to the responder's thread.
-final class AvahiBrowser {
+final class AvahiBrowser: ServiceBrowser {
     let id: UInt64
     let sightings: SightingAggregator
     /// Avahi's error number, once the browser has failed.

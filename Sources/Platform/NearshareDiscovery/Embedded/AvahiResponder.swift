@@ -9,7 +9,7 @@ internal import NearshareInterfaces
 /// The responder shares port 5353 with others on the machine and avoids conflicts with them: its host name is unique, it
 /// publishes addresses without reverse records, about which two responders of one machine would conflict, and it does not
 /// probe, since its names are unique by construction; that saves most of a second, too.
-final class AvahiResponder: EventLoop {
+final class AvahiResponder: EventLoop, BrowserOwner {
     private let interface: String?
     private let environment: DiscoveryEnvironment
     private let poll: AvahiPollLoop
@@ -17,7 +17,7 @@ final class AvahiResponder: EventLoop {
     private let addressMonitor: AddressMonitor?
     private var addressGroups: [PublishedAddress: OpaquePointer] = [:]
     private var services: [UInt64: PublishedService] = [:]
-    private var browsers: [UInt64: AvahiBrowser] = [:]
+    var browsers: [UInt64: AvahiBrowser] = [:]
     private var lastID: UInt64 = 0
     private var retryDue: MonotonicInstant?
 
@@ -185,14 +185,6 @@ final class AvahiResponder: EventLoop {
         browsers[lastID] = browser
         browser.watchAnswers(poll.api)
         return lastID
-    }
-
-    /// Ends a browser.
-    /// - Parameter error: ends the subscriber's sequence; nil when the subscriber has ended it.
-    func end(_ id: UInt64, throwing error: DiscoveryError? = nil) {
-        guard let browser = browsers.removeValue(forKey: id) else { return }
-        browser.close()
-        if let error { browser.sightings.continuation.finish(throwing: error) }
     }
 
     // MARK: Event loop
