@@ -153,7 +153,8 @@ let quickSupport: [Target] = [
         "DecoderProperties",
         [
             "NearshareAudio", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareDirect", "NearshareDiscovery",
-            "NearshareHTTP", "NearshareInterfaces", "NearshareLocalSend", "NearshareMesh", "NearshareStorage",
+            "NearshareEngine", "NearshareHTTP", "NearshareInterfaces", "NearshareLocalSend", "NearshareMesh",
+            "NearshareStorage",
             "NearshareTesting", "NearshareWeb",
         ]),
     support(
@@ -205,8 +206,8 @@ let slowTests: [Target] = [
     tests(
         "Storage",
         [
-            "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareInterfaces", "NearshareStorage",
-            "NearshareTesting",
+            "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareEngine", "NearshareInterfaces",
+            "NearshareStorage", "NearshareTesting",
             "CNearshareShims",
         ]),
     tests("TLS", ["NearshareBase", "NearshareInterfaces", "NearshareTLS", "NearshareTesting"]),

@@ -2,6 +2,7 @@ import Glibc
 import NearshareBase
 import NearshareCrypto
 import NearshareDirect
+import NearshareEngine
 import NearshareInterfaces
 import NearshareTesting
 import Testing
@@ -121,7 +122,7 @@ struct TransferRig {
         var outgoing = OutgoingContent(from: start, present: present, withdrawsEntries: withdrawsEntries)
         var incoming = IncomingContent(
             offer: source.offer, resumePoint: point, present: present, allowsWithdrawal: withdrawsEntries)
-        var receiver = Receiver(sink: sink, asked: point)
+        var receiver = SinkReceiver(sink: sink, asked: point)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: recordSize, alignment: 16)
         defer { buffer.deallocate() }
         var total = 0
@@ -186,7 +187,7 @@ struct TransferRig {
     }
 
     private func consume(
-        _ bytes: UnsafeRawBufferPointer, _ incoming: inout IncomingContent, _ receiver: inout Receiver
+        _ bytes: UnsafeRawBufferPointer, _ incoming: inout IncomingContent, _ receiver: inout SinkReceiver
     ) throws {
         do {
             try incoming.consume(bytes, into: &receiver)
@@ -212,25 +213,6 @@ struct TransferRig {
             try reader.read(into: buffer)
         }
         mutating func seek(to offset: UInt64) throws(StorageError) { try reader.seek(to: offset) }
-    }
-
-    private struct Receiver: ContentReceiver {
-        let sink: any ResourceSink
-        let asked: ResumePoint
-
-        mutating func start(completeEntries: UInt64, offset: UInt64) throws(StorageError) {
-            let goesOn = completeEntries == asked.completeEntries && offset == asked.partialSize
-            try sink.resume(at: goesOn ? asked : .start)
-        }
-        mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(StorageError) {
-            try sink.begin(header, at: offset, entriesDigest: digest)
-        }
-        mutating func keepPresent(_ header: EntryHeader, number: UInt64, digest: [UInt8]) throws(StorageError) {
-            try sink.keepPresent(header, number: number, entriesDigest: digest)
-        }
-        mutating func content(_ bytes: UnsafeRawBufferPointer) throws(StorageError) { try sink.write(bytes) }
-        mutating func withdraw(_ header: EntryHeader) throws(StorageError) { try sink.withdraw(header) }
-        mutating func endEntry() throws(StorageError) { try sink.endEntry() }
     }
 }
 

@@ -394,29 +394,3 @@ private struct SinkComparer: FileComparer {
         try sink.compareDigest(digest, number: number)
     }
 }
-
-/// Adapts a resource sink to the content stream.
-private struct SinkReceiver: ContentReceiver {
-    let sink: any ResourceSink
-    let asked: ResumePoint
-
-    mutating func start(completeEntries: UInt64, offset: UInt64) throws(StorageError) {
-        // The sender resumes where it was asked to, or from the beginning; anything else has been rejected before.
-        let goesOn = completeEntries == asked.completeEntries && offset == asked.partialSize
-        try sink.resume(at: goesOn ? asked : .start)
-    }
-
-    mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(StorageError) {
-        try sink.begin(header, at: offset, entriesDigest: digest)
-    }
-
-    mutating func keepPresent(_ header: EntryHeader, number: UInt64, digest: [UInt8]) throws(StorageError) {
-        try sink.keepPresent(header, number: number, entriesDigest: digest)
-    }
-
-    mutating func withdraw(_ header: EntryHeader) throws(StorageError) { try sink.withdraw(header) }
-
-    mutating func content(_ bytes: UnsafeRawBufferPointer) throws(StorageError) { try sink.write(bytes) }
-
-    mutating func endEntry() throws(StorageError) { try sink.endEntry() }
-}

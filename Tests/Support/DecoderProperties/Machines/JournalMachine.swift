@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import NearshareBase
 import NearshareDirect
+import NearshareEngine
 import NearshareInterfaces
 import NearshareStorage
 import NearshareTesting
@@ -181,7 +182,7 @@ private final class Attempt {
         guard !isFinished else { return }
         do {
             var remaining = limit
-            var receiver = SinkReceiver(sink: sink, point: point)
+            var receiver = SinkReceiver(sink: sink, asked: point)
             var buffer = [UInt8](repeating: 0, count: 1_000)
             while remaining > 0, !incoming.isComplete {
                 let size = min(remaining, buffer.count)
@@ -202,22 +203,4 @@ private final class Attempt {
             failure = "\(error)"
         }
     }
-}
-
-private struct SinkReceiver: ContentReceiver {
-    let sink: any ResourceSink
-    let point: ResumePoint
-
-    mutating func start(completeEntries: UInt64, offset: UInt64) throws(StorageError) {
-        try sink.resume(at: completeEntries == point.completeEntries && offset == point.partialSize ? point : .start)
-    }
-    mutating func begin(_ header: EntryHeader, at offset: UInt64, digest: [UInt8]) throws(StorageError) {
-        try sink.begin(header, at: offset, entriesDigest: digest)
-    }
-    mutating func keepPresent(_ header: EntryHeader, number: UInt64, digest: [UInt8]) throws(StorageError) {
-        try sink.keepPresent(header, number: number, entriesDigest: digest)
-    }
-    mutating func content(_ bytes: UnsafeRawBufferPointer) throws(StorageError) { try sink.write(bytes) }
-    mutating func withdraw(_ header: EntryHeader) throws(StorageError) { try sink.withdraw(header) }
-    mutating func endEntry() throws(StorageError) { try sink.endEntry() }
 }
