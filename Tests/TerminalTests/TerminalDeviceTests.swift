@@ -328,4 +328,18 @@ private final class PseudoTerminal: Sendable {
         reader.stop()
         #expect(await line == nil)
     }
+
+    @Test func `a cancelled wait for a line returns nil, and loses no line`() async throws {
+        var ends: [Int32] = [-1, -1]
+        try #require(pipe(&ends) == 0)
+        defer { for end in ends { close(end) } }
+        let reader = LineReader(ends[0], maximumLineByteCount: 100)
+        DescriptorOutput.write("half", to: ends[1])
+        let waiting = Task { await reader.next() }
+        waiting.cancel()
+        #expect(await waiting.value == nil)
+        DescriptorOutput.write(" a line\nnext\n", to: ends[1])
+        #expect(await reader.next() == "half a line")
+        #expect(await reader.next() == "next")
+    }
 }

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import NearshareInterfaces
 internal import Synchronization
 
 /// Lines of a descriptor, such as standard input, read one at a time when requested.
@@ -14,6 +15,7 @@ package final class LineReader: Sendable {
     private let maximumLineByteCount: Int
     private let state = Mutex(State())
     private let isStopped = OnceFlag()
+    private let stopping = EventFD()
 
     /// - Parameter maximumLineByteCount: size limit of one line, in bytes; longer ones are split there, so that an endless
     ///   line does not fill the memory.
@@ -23,28 +25,38 @@ package final class LineReader: Sendable {
     }
 
     /// Makes ``next()`` return nil from now on.
-    package func stop() { isStopped.raise() }
+    package func stop() {
+        isStopped.raise()
+        stopping.signal()
+    }
 
     /// - Returns: the next line without its line break; nil after the last one, and when the task is cancelled, which loses no
     ///   line.
     package func next() async -> String? {
-        let isCancelled = OnceFlag()
+        if isStopped.isRaised || Task.isCancelled { return nil }
+        if let line = removeLine() { return line }
+        let cancellation = EventFD()
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 TerminalDevice.makeQueue("standard-input").async { [self] in
-                    continuation.resume(returning: readLine(until: isCancelled))
+                    continuation.resume(returning: readLine(until: cancellation))
                 }
             }
         } onCancel: {
-            isCancelled.raise()
+            cancellation.signal()
         }
     }
 
-    private func readLine(until isCancelled: OnceFlag) -> String? {
-        while !isStopped.isRaised, !isCancelled.isRaised {
+    private func readLine(until cancellation: EventFD) -> String? {
+        while !isStopped.isRaised {
             if let line = removeLine() { return line }
             if state.withLock({ $0.hasEnded }) { return nil }
-            readBytes()
+            let events = DescriptorPoll.wait(
+                for: [
+                    (descriptor, .readable), (stopping.descriptor, .readable), (cancellation.descriptor, .readable),
+                ], timeout: nil)
+            if !events[2].isEmpty { return nil }
+            if !events[0].isEmpty { readBytes() }
         }
         return nil
     }
@@ -72,8 +84,6 @@ package final class LineReader: Sendable {
     }
 
     private func readBytes() {
-        var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        guard poll(&request, 1, 100) != 0 else { return }
         var buffer = [UInt8](repeating: 0, count: 16 * 1024)
         let count = read(descriptor, &buffer, buffer.count)
         state.withLock { state in
