@@ -212,6 +212,23 @@ enum Notes {
         }
     }
 
+    @Test func `a paused playback waits for the next request, and goes on`() throws {
+        let scratch = ScratchFolder()
+        let file = try scratch.note()
+        try Notes.record(Tones.sine(seconds: 1), into: file)
+        let audio = InMemoryAudio()
+        let playback = Playback()
+        playback.togglePause()
+        let reader = try NoteReader(file)
+        let output = CountingOutput(try audio.openOutput(device: nil, format: reader.format)) { count in
+            // A skip of no length wakes it without ending the pause.
+            count == 1 ? playback.skip(.zero) : playback.togglePause()
+        }
+        #expect(try playback.run(reader, on: output))
+        #expect(audio.played.count == 48_000)
+        #expect(output.waitCount == 2)
+    }
+
     @Test func `a playback that was stopped before it began plays nothing`() throws {
         let scratch = ScratchFolder()
         let file = try scratch.note()
@@ -223,4 +240,29 @@ enum Notes {
         #expect(try !playback.run(reader, on: audio.openOutput(device: nil, format: reader.format)))
         #expect(audio.played.isEmpty)
     }
+}
+
+/// Counts the waits of a paused playback, and runs a request before each.
+private final class CountingOutput: AudioOutput {
+    private let output: any AudioOutput
+    private let request: (Int) -> Void
+    private(set) var waitCount = 0
+
+    init(_ output: any AudioOutput, request: @escaping (Int) -> Void) {
+        self.output = output
+        self.request = request
+    }
+
+    var format: AudioFormat { output.format }
+    var pendingFrames: Int { output.pendingFrames }
+    func write(_ samples: UnsafeBufferPointer<Int16>) throws(AudioError) -> Int { try output.write(samples) }
+    func idle(until wakeup: EventFD) throws(AudioError) {
+        waitCount += 1
+        request(waitCount)
+        try output.idle(until: wakeup)
+    }
+    func setPaused(_ isPaused: Bool) throws(AudioError) { try output.setPaused(isPaused) }
+    func discard() throws(AudioError) { try output.discard() }
+    func drain() throws(AudioError) -> Bool { try output.drain() }
+    func close() { output.close() }
 }

@@ -121,11 +121,10 @@ final class RecordingSession: Sendable {
         defer { state.withLock { $0.recording = nil } }
         let result: Recording.Result
         do {
+            // After the tasks have ended, so that none of them draws again.
+            defer { StatusDisplay.shared.show([]) }
             result = try await withThrowingTaskGroup(of: Void.self) { group in
-                defer {
-                    group.cancelAll()
-                    StatusDisplay.shared.show([])
-                }
+                defer { group.cancelAll() }
                 // Before anything is drawn, so that no key is lost.
                 if let keys = keyboard?.keys() { group.addTask { await self.control(recording, by: keys) } }
                 group.addTask { await self.draw(recording) }
@@ -153,12 +152,13 @@ final class RecordingSession: Sendable {
             if keyboard == nil { say("recording from \(TerminalText.escaped(system)); Ctrl-C ends the recording") }
         case .file(let path): input = try IsolatedSoundFileInput(NoteFile.open(path), by: decoders)
         case .pipe(let descriptor):
-            guard let spooled = try PipeSpooler.spool(descriptor, isCancelled: { recording.snapshot.isFinished }) else {
+            guard let spooled = try PipeSpooler.spool(descriptor, until: recording.stopping) else {
                 throw CommandFailure(.interrupted, "ended before all of standard input was read")
             }
             input = try IsolatedSoundFileInput(spooled, by: decoders)
         case .rawFile(let path): input = try RawSampleInput(file: NoteFile.open(path), rate: parameters.rate)
-        case .rawSamples(let descriptor): input = try RawSampleInput(descriptor: descriptor, rate: parameters.rate)
+        case .rawSamples(let descriptor):
+            input = try RawSampleInput(descriptor: descriptor, rate: parameters.rate, wakeup: recording.stopping)
         }
         // A crash loses nothing while the source file exists.
         if !parameters.source.isMicrophone { settings.lookAhead = 2 }
@@ -218,19 +218,20 @@ final class RecordingSession: Sendable {
 
     private func draw(_ recording: Recording) async {
         guard !isQuiet, TerminalProperties.isTerminal(STDERR_FILENO) else { return }
-        while !Task.isCancelled {
-            let columns = TerminalProperties.size(of: STDERR_FILENO).columns
-            let now = recording.snapshot
-            StatusDisplay.shared.show(
-                parameters.source.isMicrophone
-                    ? VoiceScreen.recorder(now, columns: columns, style: style)
-                    : ["encoding  \(now.elapsed.asClock)  \(now.byteCount.asByteCount)"])
-            try? await Task.sleep(for: .milliseconds(50))
+        await VoiceDisplay.run(recording.changes()) { self.lines(recording) }
+    }
+
+    private func lines(_ recording: Recording) -> [String] {
+        let now = recording.snapshot
+        guard parameters.source.isMicrophone else {
+            return ["encoding  \(now.elapsed.asClock)  \(now.byteCount.asByteCount)"]
         }
+        return VoiceScreen.recorder(now, columns: TerminalProperties.size(of: STDERR_FILENO).columns, style: style)
     }
 
     private func control(_ recording: Recording, by keys: AsyncStream<TerminalKey>) async {
         for await key in keys {
+            if key == .control("l"), !isQuiet { StatusDisplay.shared.show(lines(recording)) }
             for key in VoiceKey.all(in: key) {
                 switch key {
                 case .space: recording.togglePause()
@@ -335,14 +336,10 @@ final class RecordingSession: Sendable {
         let keys = keyboard.keys()
         return await withTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
-            group.addTask {
-                while !Task.isCancelled {
-                    StatusDisplay.shared.show(self.question(note))
-                    try? await Task.sleep(for: .milliseconds(200))
-                }
-            }
+            group.addTask { await VoiceDisplay.run(AsyncStream { $0.finish() }) { self.question(note) } }
             group.addTask {
                 for await key in keys {
+                    if key == .control("l") { StatusDisplay.shared.show(self.question(note)) }
                     for key in VoiceKey.all(in: key) {
                         switch key {
                         case .enter, .character("s"), .character("k"): continuation.yield(.accept)

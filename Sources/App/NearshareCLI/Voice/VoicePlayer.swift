@@ -13,15 +13,14 @@ struct VoicePlayer: Sendable {
     let style: ANSIStyle
 
     func run(_ playback: Playback) async throws {
+        // After the tasks have ended, so that none of them draws again.
+        defer { StatusDisplay.shared.show([]) }
         try await withThrowingTaskGroup(of: Void.self) { group in
-            defer {
-                group.cancelAll()
-                StatusDisplay.shared.show([])
-            }
+            defer { group.cancelAll() }
             if let keyboard {
                 // Before anything is drawn, so that no key is lost.
                 let keys = keyboard.keys()
-                group.addTask { await draw(playback) }
+                group.addTask { await VoiceDisplay.run(playback.changes()) { lines(playback) } }
                 group.addTask { await control(playback, by: keys) }
             }
             try await BlockingThread.run { Result { try play(playback) } }.get()
@@ -36,18 +35,15 @@ struct VoicePlayer: Sendable {
         _ = try playback.run(reader, on: output)
     }
 
-    private func draw(_ playback: Playback) async {
-        while !Task.isCancelled {
-            StatusDisplay.shared.show(
-                VoiceScreen.player(
-                    playback.snapshot, note, title: note.title, columns: TerminalProperties.size(of: STDERR_FILENO).columns,
-                    style: style))
-            try? await Task.sleep(for: .milliseconds(50))
-        }
+    private func lines(_ playback: Playback) -> [String] {
+        VoiceScreen.player(
+            playback.snapshot, note, title: note.title, columns: TerminalProperties.size(of: STDERR_FILENO).columns,
+            style: style)
     }
 
     private func control(_ playback: Playback, by keys: AsyncStream<TerminalKey>) async {
         for await key in keys {
+            if key == .control("l") { StatusDisplay.shared.show(lines(playback)) }
             for key in VoiceKey.all(in: key) {
                 switch key {
                 case .space: playback.togglePause()

@@ -228,7 +228,9 @@ private final class ALSAOutput: AudioOutput {
         return 0
     }
 
-    func idle() { poll(nil, 0, AudioTimeout.milliseconds) }
+    func idle(until wakeup: EventFD) {
+        _ = DescriptorPoll.wait(for: wakeup.descriptor, .readable, timeout: nil)
+    }
 
     /// Does nothing: most devices can't pause. The queued sound, at most a fifth of a second, is played.
     func setPaused(_ isPaused: Bool) throws(AudioError) {}

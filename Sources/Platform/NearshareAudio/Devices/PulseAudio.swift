@@ -74,6 +74,7 @@ private final class PulseConnection {
     }
 
     /// Runs one iteration of the event loop.
+    /// - Parameter milliseconds: the longest wait for an event; -1 for no limit.
     func runOnce(milliseconds: Int32 = AudioTimeout.milliseconds) throws(AudioError) {
         // The timeout is in microseconds. Poll and dispatch may be called only after a successful prepare.
         guard library.pa_mainloop_prepare(loop, milliseconds * 1000) >= 0, library.pa_mainloop_poll(loop) >= 0,
@@ -82,6 +83,15 @@ private final class PulseConnection {
         if library.pa_context_get_state(context) != PA_CONTEXT_READY, isReady {
             throw AudioError(.deviceGone, "the sound server has stopped (\(reason))")
         }
+    }
+
+    /// Runs one iteration of the event loop, which waits for an event or the wake-up descriptor.
+    func runOnce(until wakeup: EventFD) throws(AudioError) {
+        guard let api = library.pa_mainloop_get_api(loop),
+            let event = api.pointee.io_new(api, wakeup.descriptor, PA_IO_EVENT_INPUT, { _, _, _, _, _ in }, nil)
+        else { return try runOnce() }
+        defer { api.pointee.io_free(event) }
+        try runOnce(milliseconds: -1)
     }
 
     private var isReady = false
@@ -225,9 +235,10 @@ private final class PulseStream {
     }
 
     /// Runs one iteration of the event loop.
+    /// - Parameter wakeup: ends the wait for an event; nil for ``AudioTimeout``.
     /// - Throws: when the device was disconnected.
-    func runOnce() throws(AudioError) {
-        try connection.runOnce()
+    func runOnce(until wakeup: EventFD? = nil) throws(AudioError) {
+        if let wakeup { try connection.runOnce(until: wakeup) } else { try connection.runOnce() }
         guard library.pa_stream_get_state(raw) == PA_STREAM_READY else {
             throw AudioError(.deviceGone, "the \(what) was disconnected")
         }
@@ -355,7 +366,7 @@ private final class PulseOutput: AudioOutput {
         return size == .max ? 0 : size
     }
 
-    func idle() throws(AudioError) { try stream.runOnce() }
+    func idle(until wakeup: EventFD) throws(AudioError) { try stream.runOnce(until: wakeup) }
 
     func setPaused(_ isPaused: Bool) throws(AudioError) {
         stream.start(library.pa_stream_cork(stream.raw, isPaused ? 1 : 0, nil, nil))

@@ -8,6 +8,8 @@ package final class RawSampleInput: AudioInput {
     private let descriptor: Int32
     /// The file that is read at ``offset``; nil for a descriptor of the caller, which is read at its own position.
     private let file: NoteFile?
+    /// Ends a wait for samples.
+    private let wakeup: EventFD?
     /// The position in ``file``, whose descriptor may be shared.
     private var offset: off_t = 0
     /// The first half of a sample that a pipe has split.
@@ -16,30 +18,30 @@ package final class RawSampleInput: AudioInput {
     /// - Parameters:
     ///   - descriptor: stays owned by the caller; may be a pipe.
     ///   - rate: frames a second.
-    package convenience init(descriptor: Int32, rate: Int) throws(AudioError) {
-        try self.init(descriptor: descriptor, file: nil, rate: rate)
+    ///   - wakeup: signalled to make a read return that waits for samples.
+    package convenience init(descriptor: Int32, rate: Int, wakeup: EventFD? = nil) throws(AudioError) {
+        try self.init(descriptor: descriptor, file: nil, rate: rate, wakeup: wakeup)
     }
 
     /// - Parameters:
     ///   - file: read from its start.
     ///   - rate: frames a second.
     package convenience init(file: NoteFile, rate: Int) throws(AudioError) {
-        try self.init(descriptor: file.descriptor, file: file, rate: rate)
+        try self.init(descriptor: file.descriptor, file: file, rate: rate, wakeup: nil)
     }
 
-    private init(descriptor: Int32, file: NoteFile?, rate: Int) throws(AudioError) {
+    private init(descriptor: Int32, file: NoteFile?, rate: Int, wakeup: EventFD?) throws(AudioError) {
         guard let format = AudioFormat(rate: rate, channels: 1) else {
             throw AudioError(.failed, "voice notes do not support \(rate) samples a second")
         }
         self.format = format
         self.descriptor = descriptor
         self.file = file
+        self.wakeup = wakeup
     }
 
     package func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> AudioReading {
-        var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        let ready = poll(&waiting, 1, AudioTimeout.milliseconds)
-        if ready == 0 || (ready < 0 && errno == EINTR) { return .timedOut }
+        if DescriptorPoll.wait(for: descriptor, .readable, wakeup: wakeup, timeout: nil).isEmpty { return .timedOut }
         let bytes = UnsafeMutableRawBufferPointer(buffer)
         // A pipe may split a sample.
         let kept = oddByte == nil ? 0 : 1

@@ -6,7 +6,7 @@ internal import Synchronization
 /// all other members may be used from any thread.
 package final class Recording: Sendable {
     /// The current state, for displays.
-    package struct Snapshot: Sendable {
+    package struct Snapshot: Sendable, Equatable {
         package var phase = RecorderMachine.Phase.idle
         package var isFinished: Bool { if case .finished = phase { true } else { false } }
         /// The recorded time, without pauses.
@@ -43,7 +43,10 @@ package final class Recording: Sendable {
         var snapshot = Snapshot()
     }
 
+    /// Signalled when the recording is stopped, for inputs that wait for their source.
+    package let stopping = EventFD()
     private let state: Mutex<State>
+    private let changeSignal = Broadcast<Void>(bound: 1)
     private let trims: Bool
     private let maximumDuration: Duration?
 
@@ -68,11 +71,21 @@ package final class Recording: Sendable {
         }
     }
 
+    /// Emits after ``snapshot`` has changed, once for several changes that the consumer has not seen.
+    package func changes() -> AsyncStream<Void> { changeSignal.subscribe() }
+
     /// Pauses or resumes.
-    package func togglePause() { state.withLock { $0.machine.togglePause() } }
+    package func togglePause() {
+        state.withLock { $0.machine.togglePause() }
+        changeSignal.publish(())
+    }
 
     /// Requests the end of the recording; the recorded sound is kept.
-    package func stop(_ reason: RecorderMachine.StopReason) { state.withLock { $0.machine.stop(reason) } }
+    package func stop(_ reason: RecorderMachine.StopReason) {
+        state.withLock { $0.machine.stop(reason) }
+        stopping.signal()
+        changeSignal.publish(())
+    }
 
     /// Records until it is stopped.
     /// - Parameters:
@@ -124,7 +137,8 @@ package final class Recording: Sendable {
     }
 
     private func update(from analysis: SignalAnalysis, _ writer: NoteWriter, rate: Int) {
-        state.withLock { state in
+        let hasChanged = state.withLock { state in
+            let earlier = state.snapshot
             state.snapshot.elapsed = .frames(state.machine.frames, rate: rate)
             state.snapshot.level = state.machine.phase == .paused ? 0 : analysis.meter.level
             state.snapshot.isClipping = analysis.meter.isClipping
@@ -134,7 +148,9 @@ package final class Recording: Sendable {
             let limits = [writer.secondsLeft, state.machine.framesLeft.map { $0 / rate }]
             state.snapshot.secondsLeft = limits.compactMap(\.self).min()
             if writer.isAtLimit { state.machine.stop(.limit) }
+            return state.snapshot != earlier
         }
+        if hasChanged { changeSignal.publish(()) }
     }
 }
 

@@ -23,7 +23,7 @@ package struct AudioDevice: Sendable, Hashable {
 package enum AudioReading: Sendable, Hashable {
     /// The number of frames in the buffer, at least one.
     case frames(Int)
-    /// No sound within ``AudioTimeout``; read again.
+    /// No sound within ``AudioTimeout``, or before a wake-up; read again.
     case timedOut
     /// The end of the input.
     case end
@@ -62,8 +62,9 @@ package protocol AudioOutput: AnyObject {
     /// - Returns: the number of queued frames; 0 when there was no room in that time.
     func write(_ samples: UnsafeBufferPointer<Int16>) throws(AudioError) -> Int
 
-    /// Waits at most ``AudioTimeout`` while nothing is to be played, and keeps the device's connection served.
-    func idle() throws(AudioError)
+    /// Waits while nothing is to be played, and keeps the device's connection served. May return earlier.
+    /// - Parameter wakeup: ends the wait when it is signalled.
+    func idle(until wakeup: EventFD) throws(AudioError)
 
     /// Pauses or resumes within the queued frames.
     func setPaused(_ isPaused: Bool) throws(AudioError)

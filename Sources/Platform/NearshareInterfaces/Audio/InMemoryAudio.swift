@@ -1,11 +1,5 @@
 internal import Synchronization
 
-#if canImport(Darwin)
-    internal import Darwin
-#else
-    internal import Glibc
-#endif
-
 /// The in-memory form of sound hardware: a microphone with given samples, and a loudspeaker that collects what it plays.
 package final class InMemoryAudio: AudioSystem {
     /// The microphone's behaviour after its last sample.
@@ -118,7 +112,9 @@ package final class InMemoryAudio: AudioSystem {
             }
         }
 
-        func idle() { poll(nil, 0, 1) }
+        func idle(until wakeup: EventFD) {
+            _ = DescriptorPoll.wait(for: wakeup.descriptor, .readable, timeout: nil)
+        }
 
         func setPaused(_ isPaused: Bool) { audio.state.withLock { $0.isPaused = isPaused } }
 
