@@ -17,7 +17,8 @@ extension Node {
                     for line in list.apply(event) { TerminalPrompt.shared.show(line) }
                 }
                 // Discovery has ended, but a listed peer can still be picked.
-                try await Task.sleep(for: .seconds(86_400))
+                _ = await Promise<Void>().value
+                try Task.checkCancellation()
                 return nil
             },
             {
