@@ -20,6 +20,21 @@ struct DescriptorIOTests {
         writer.wait()
     }
 
+    @Test func `a write waits for a reader where the descriptor does not block`() throws {
+        var ends: [Int32] = [-1, -1]
+        try #require(pipe(&ends) == 0)
+        let (readEnd, writeEnd) = (FileDescriptor(owning: ends[0]), ends[1])
+        #expect(fcntl(writeEnd, F_SETFL, O_NONBLOCK) == 0)
+        // Sixteen times the capacity of a pipe.
+        let content = bytes(1 << 20)
+        let writer = Worker {
+            try? DescriptorIO.writeAll(content, to: writeEnd)
+            close(writeEnd)
+        }
+        #expect(try readEnd.read(upTo: 2 << 20) == content)
+        writer.wait()
+    }
+
     @Test("errors name their cause")
     func errors() {
         #expect(throws: SystemCallError(code: EBADF)) { try DescriptorIO.writeAll([UInt8](1...3), to: -1) }

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import NearshareInterfaces
 internal import Synchronization
 
 /// Writes to standard output, standard error and terminals. They block, but for those of ``startQueueing(omittedEvents:)``.
@@ -79,20 +80,14 @@ package enum DescriptorOutput {
     }
 
     static func writeAll(_ bytes: [UInt8], to descriptor: Int32) {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            if count >= 0 {
-                rest = rest.dropFirst(count)
-            } else if errno == EPIPE {
-                exit(descriptor == STDOUT_FILENO ? EXIT_SUCCESS : EXIT_FAILURE)
-            } else if errno != EINTR, errno != EAGAIN {
-                let code = errno
-                if descriptor == STDOUT_FILENO {
-                    _ = outputError.compareExchange(expected: 0, desired: code, ordering: .relaxed)
-                }
-                return
+        do throws(SystemCallError) {
+            try bytes.withUnsafeBufferPointer { (bytes) throws(SystemCallError) in
+                try DescriptorIO.writeAll(UnsafeRawBufferPointer(bytes), to: descriptor)
             }
+        } catch {
+            if error.code == EPIPE { exit(descriptor == STDOUT_FILENO ? EXIT_SUCCESS : EXIT_FAILURE) }
+            guard descriptor == STDOUT_FILENO else { return }
+            _ = outputError.compareExchange(expected: 0, desired: error.code, ordering: .relaxed)
         }
     }
 }

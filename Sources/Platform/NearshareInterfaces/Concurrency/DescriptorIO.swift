@@ -15,10 +15,14 @@ package struct SystemCallError: Error, Sendable, Hashable {
 
 /// Complete reads and writes on descriptors: repeated after interruptions by signals and after partial results.
 package enum DescriptorIO {
-    /// Writes all bytes. Blocks.
+    /// Writes all bytes. Blocks, also where another process has made the descriptor non-blocking.
     package static func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) throws(SystemCallError) {
         let written = try transfer(bytes.count) { offset in
-            write(descriptor, bytes.baseAddress.map { $0 + offset }, bytes.count - offset)
+            while true {
+                let count = write(descriptor, bytes.baseAddress.map { $0 + offset }, bytes.count - offset)
+                guard count < 0, errno == EAGAIN else { return count }
+                _ = DescriptorPoll.wait(for: descriptor, .writable, timeout: nil)
+            }
         }
         guard written == bytes.count else { throw SystemCallError(code: EIO) }
     }
