@@ -16,9 +16,12 @@ package enum SystemClock {
     }
 
     /// The wall clock, which may jump.
-    package static func wall() -> WallTime {
+    package static func wall() -> WallTime { WallTime(milliseconds: wallNanoseconds() / 1_000_000) }
+
+    /// The wall clock in the unit of file systems: nanoseconds since 1970.
+    package static func wallNanoseconds() -> Int64 {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
-        return WallTime(milliseconds: Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 }

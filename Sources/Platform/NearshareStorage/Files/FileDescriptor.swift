@@ -178,7 +178,7 @@ final class FileDescriptor: Sendable {
     /// - Parameter nanoseconds: since 1970; a time in the future becomes the present one, as it would win against every later
     ///   version of the file (`--update`).
     func setModified(_ nanoseconds: Int64) {
-        let nanoseconds = min(nanoseconds, Self.presentTime)
+        let nanoseconds = min(nanoseconds, SystemClock.wallNanoseconds())
         var (seconds, rest) = nanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
         if rest < 0 { (seconds, rest) = (seconds - 1, rest + 1_000_000_000) }
         let time = timespec(tv_sec: Int(seconds), tv_nsec: Int(rest))
@@ -186,13 +186,6 @@ final class FileDescriptor: Sendable {
         _ = withUnsafePointer(to: (time, time)) {
             $0.withMemoryRebound(to: timespec.self, capacity: 2) { futimens(rawValue, $0) }
         }
-    }
-
-    /// Nanoseconds since 1970.
-    static var presentTime: Int64 {
-        var now = timespec()
-        clock_gettime(CLOCK_REALTIME, &now)
-        return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
     }
 
     // MARK: Entries

@@ -88,7 +88,7 @@ struct InboxComparison {
         let isNewer =
             policy == .update
             && entry.modified.map {
-                status.modifiedNanoseconds >= min($0, FileDescriptor.presentTime)
+                status.modifiedNanoseconds >= min($0, SystemClock.wallNanoseconds())
             } ?? false
         let hasSize = entry.size == UInt64(clamping: status.st_size)
         guard hasSize || isNewer else { return .absent }
