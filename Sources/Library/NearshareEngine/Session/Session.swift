@@ -298,8 +298,7 @@ public final class Session: Sendable {
         state.withLock { $0.isLeaving = true }
         // Calls that wait for a link end.
         progress.notifyAll()
-        let deadline = ContinuousClock.now + min(max(waiting, .zero), Self.maximumLeaveTime)
-        await withTimeout(deadline - .now) { await self.waitUntilDelivered() }
+        await withTimeout(min(waiting, Self.maximumLeaveTime)) { await self.waitUntilDelivered() }
         let undelivered = state.withLock { state in state.isOver ? [] : state.undelivered }
         for link in links { link.driver.send(.leave(id)) }
         end()
