@@ -228,14 +228,14 @@ final class PromptAdmission: Sendable {
 
     /// Stops counting a request that was accepted, by the user or by a rule.
     func release() {
-        if let counted = take() { limiter?.release(counted) }
+        if let counted = removeAdmission() { limiter?.release(counted) }
     }
 
     /// Stops counting a request that a rule has declined, so that the user is not asked.
     func releaseUnprompted() {
-        if let counted = take() { limiter?.releaseUnprompted(counted) }
+        if let counted = removeAdmission() { limiter?.releaseUnprompted(counted) }
     }
 
     /// Ends the count, so that a short code that comes later does not begin it again.
-    private func take() -> PromptRateLimiter.Admission? { admission.withLock { $0.take() } }
+    private func removeAdmission() -> PromptRateLimiter.Admission? { admission.withLock { $0.take() } }
 }

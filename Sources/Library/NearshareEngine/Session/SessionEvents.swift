@@ -104,14 +104,14 @@ final class SessionEvents: Sendable {
 
     private func dequeue() -> Session.Event? {
         guard let number = firstNumber else { return inbox.dequeueWithoutWaiting().map(Session.Event.message) }
-        func take<Event>(_ queue: Queue<Event>, _ make: (Event) -> Session.Event) -> Session.Event? {
+        func dequeueIfFirst<Event>(_ queue: Queue<Event>, _ make: (Event) -> Session.Event) -> Session.Event? {
             queue.entries.dequeueWithoutWaiting { entry in
                 entry.number == number && inbox.hasPassedOn(entry.messageCount)
             }.map { make($0.event) }
         }
-        return take(changes, Session.Event.change) ?? take(streams, Session.Event.stream)
-            ?? take(resources, Session.Event.resource) ?? take(questions, Session.Event.question)
-            ?? take(endedTransfers) { .transferEnded($0.transfer, with: $0.member) }
+        return dequeueIfFirst(changes, Session.Event.change) ?? dequeueIfFirst(streams, Session.Event.stream)
+            ?? dequeueIfFirst(resources, Session.Event.resource) ?? dequeueIfFirst(questions, Session.Event.question)
+            ?? dequeueIfFirst(endedTransfers) { .transferEnded($0.transfer, with: $0.member) }
             ?? inbox.dequeueWithoutWaiting().map(Session.Event.message)
     }
 }
