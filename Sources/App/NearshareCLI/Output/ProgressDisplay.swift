@@ -15,6 +15,12 @@ enum ProgressDisplay {
             } else if schedule.isDue(transfers.current.map(\.transfer.snapshot), now: SystemClock.monotonic()) {
                 for line in lines(of: transfers) { Console.notice(line) }
             }
+            guard transfers.isActive else {
+                await transfers.waitForAddition()
+                schedule = ProgressSchedule(now: SystemClock.monotonic())
+                continue
+            }
+            // Timed: while a transfer runs, its rate and its times change all the time.
             try? await Task.sleep(for: .milliseconds(100))
         }
         StatusDisplay.shared.show([])

@@ -24,8 +24,15 @@ package final class RunningTransfers: Sendable {
     }
 
     private let state = Mutex(State())
+    private let additions = AsyncCondition()
 
     package init() {}
+
+    /// Whether anything is listed.
+    package var isActive: Bool { state.withLock { !$0.transfers.isEmpty || !$0.reconnecting.isEmpty } }
+
+    /// Waits until something may be listed, or the task is cancelled.
+    package func waitForAddition() async { await additions.wait { [self] in isActive } }
 
     /// The transfers with their labels.
     package var current: [(label: TransferLabel, transfer: Transfer)] {
@@ -55,6 +62,7 @@ package final class RunningTransfers: Sendable {
             state.transfers.append((number ?? state.reserveNumber(), label, transfer))
             return state.isCancelled
         }
+        additions.notifyAll()
         // Offered while the others were being cancelled.
         if isCancelled { transfer.cancel() }
         defer { state.withLock { state in state.transfers.removeAll { $0.transfer === transfer } } }
@@ -76,6 +84,7 @@ package final class RunningTransfers: Sendable {
         _ peer: Reconnecting, _ body: () async throws -> Result
     ) async rethrows -> Result {
         state.withLock { $0.reconnecting.append(peer) }
+        additions.notifyAll()
         defer {
             state.withLock { state in
                 if let index = state.reconnecting.firstIndex(of: peer) { state.reconnecting.remove(at: index) }
