@@ -50,7 +50,7 @@ final class TCPListener: StreamListener {
             if isClosed.load(ordering: .acquiring) { throw LinkError(.closed, "the listener was closed") }
             switch code {
             case EMFILE, ENFILE: spare.dropConnection { nearshare_accept(descriptor, nil, nil) }
-            // The kernel has no memory for a connection, and cannot tell when it has.
+            // Timed: the kernel has no memory for a connection, and cannot tell when it has.
             case ENOMEM, ENOBUFS: poll(nil, 0, Self.memoryWait)
             // All other errors of accept(2) concern one connection only.
             case EBADF, EINVAL, ENOTSOCK, EFAULT:

@@ -65,6 +65,7 @@ final class BrowsedPeers: Sendable {
     private func writeChanges() async throws {
         while !unwritten.withLock(\.isEmpty) {
             guard let change = unwritten.withLock({ $0.next(now: SystemClock.monotonic()) }) else {
+                // Timed: the burst is used up, and the rate of further changes is bounded.
                 try await Task.sleep(for: PeerChangeQueue.interval)
                 continue
             }

@@ -3,7 +3,6 @@ internal import NearshareTerminal
 
 /// The status lines of a recording or a playback, drawn again when they change.
 enum VoiceDisplay {
-    /// Limits the redraws to 20 a second: sound arrives in smaller pieces.
     private static let pause = Duration.milliseconds(50)
 
     /// Shows the lines now, after each change, and after each change of the terminal's size, until the task is cancelled.
@@ -14,7 +13,8 @@ enum VoiceDisplay {
             group.addTask {
                 for await _ in changes where !Task.isCancelled {
                     StatusDisplay.shared.show(lines())
-                    try? await Task.sleep(for: pause)
+                    // Timed: limits the redraws to 20 a second, as sound arrives in smaller pieces.
+                    try? await Task.sleep(for: Self.pause)
                 }
             }
             group.addTask {

@@ -63,7 +63,7 @@ enum UnixSocket {
             case EINTR, ECONNABORTED: continue
             case EMFILE, ENFILE: spare.dropConnection { nearshare_accept(listener, nil, nil) }
             case ENOBUFS, ENOMEM:
-                // Nothing signals that the kernel has memory again: the pause bounds the rate of the attempts.
+                // Timed: nothing signals that the kernel has memory again; the pause bounds the rate of the attempts.
                 usleep(100_000)
             default: return nil
             }

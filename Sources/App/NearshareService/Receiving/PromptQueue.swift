@@ -196,6 +196,7 @@ package final class PromptQueue: Sendable {
     private func countDown(to deadline: MonotonicInstant) async {
         // A line that cannot be replaced would be repeated.
         guard display?.redraws == true else { return }
+        // Timed: the prompt shows the seconds that are left.
         while clock() < deadline, (try? await Task.sleep(for: .seconds(1))) != nil {
             state.withLock { updatePrompt($0) }
         }

@@ -343,7 +343,7 @@ package final class SendOperation: Sendable {
         for number in 1...Self.hotspotConnectionCount {
             next = await attempt(content, to: destination, on: node)
             guard next.peer == nil, next.isBroken, number < Self.hotspotConnectionCount, !running.isCancelled else { break }
-            // Both devices have just joined: the first packets may be lost.
+            // Timed: both devices have just joined, and the first packets may be lost.
             guard (try? await Task.sleep(for: .seconds(1))) != nil else { break }
         }
         // A link that breaks there is no reason to look for another peer.

@@ -107,6 +107,7 @@ package final class TerminalDevice: Sendable {
         while !wakeUp.isStopped {
             guard isForeground else {
                 wasForeground = false
+                // Timed: nothing tells a process that it is in the foreground again, see the constant.
                 _ = wakeUp.wait(for: nil, timeout: Self.backgroundTimeout)
                 continue
             }
