@@ -105,37 +105,18 @@ struct KeysImportCommand: AsyncParsableCommand {
             } catch let error as ExportedKeys.Invalid {
                 throw CommandFailure(.failure, "\(shownFile) could not be imported: \(ErrorMessage.text(for: error))")
             }
-            let fingerprint = Fingerprint(of: keys.publicKeys.agreementKey)
-            if machine.state.hasIdentity, try machine.state.identity().fingerprint == fingerprint {
-                throw CommandFailure(.failure, "\(shownFile) holds the keys of this machine; import it on another machine")
-            }
-            let sharing = try machine.trust.read().trustedPeers(named: owner).filter { $0.fingerprint != fingerprint }
-            let name = try introduce(keys, fingerprint, to: machine)
-            let trust = try machine.trust.read()
-            let now = SystemClock.wall()
-            let (before, isStored) = try machine.contacts.update { contacts in
-                let before = contacts.entry(of: fingerprint)
-                let isStored = contacts.recordImport(
-                    agreementKey: keys.publicKeys.agreementKey, signingKey: keys.publicKeys.signingKey, name: name,
-                    isFriend: { trust[$0]?.isFriend == true }, at: now)
-                return (before, isStored)
-            }
-            guard isStored else {
-                throw CommandFailure(
-                    .noSpace,
-                    "\(ContactBook.capacity) keys of friends or imported keys are stored; remove one with `nearshare keys forget`"
-                )
-            }
-            if let before, before.signingKey != keys.publicKeys.signingKey {
+            let imported = try KeyImport(machine).run(keys, of: owner, from: shownFile)
+            let name = imported.owner.name
+            if imported.replacesSigningKey {
                 Console.warn("the signing key of \(name.shown) has changed, and is replaced")
             }
-            Console.notice("the keys of \(name.identified(by: fingerprint.peerID)) are imported")
+            Console.notice("the keys of \(name.identified(by: imported.owner.id)) are imported")
             if name.claimed != keys.name.claimed {
                 Console.notice(
                     "the peer calls itself \(keys.name.quoted), and is called \(name.quoted) on this machine; `nearshare peers rename` changes that"
                 )
             }
-            for peer in sharing {
+            for peer in imported.namesakes {
                 Console.warn(
                     "\(name.shown) means this peer from now on, and not \(peer.name.identified(by: peer.id)), which you could call so before"
                 )
@@ -144,26 +125,6 @@ struct KeysImportCommand: AsyncParsableCommand {
     }
 
     private var shownFile: String { file == "-" ? "standard input" : TerminalText.escaped(file, columns: 4096) }
-
-    /// Checks that the keys belong to the named owner, and adds the owner to the trust store.
-    /// - Returns: the owner's local name.
-    private func introduce(_ keys: ExportedKeys, _ fingerprint: Fingerprint, to machine: LocalMachine) throws -> DisplayName {
-        let trust = try machine.trust.read()
-        let resolved: KeysOwner
-        do {
-            resolved = try KeysOwner(named: owner, of: fingerprint, claiming: keys.name, in: trust)
-        } catch {
-            throw CommandFailure(.notTrusted, error.sentence(about: shownFile))
-        }
-        switch resolved {
-        case .known(let entry): return entry.name
-        case .new(let name):
-            let now = SystemClock.wall()
-            let isStored = try machine.trust.update { $0.introduce(fingerprint, claiming: keys.name, as: name, at: now) }
-            guard isStored else { throw CommandFailure.addressBookFull }
-            return name
-        }
-    }
 }
 
 struct KeysForgetCommand: AsyncParsableCommand {
@@ -221,78 +182,6 @@ private struct KnownKeys {
 @Sendable private func completeKeys(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
     guard let machine = try? LocalMachine(), let known = try? KnownKeys(machine) else { return [] }
     return PeerArgument.words(for: known.contacts.map { ($0.name, $0.fingerprint.peerID) }, TrustStore())
-}
-
-/// The owner that `--for` names for the keys in a file.
-enum KeysOwner: Equatable {
-    /// A known peer with this key.
-    case known(TrustStore.Entry)
-    /// A name for a new key.
-    case new(DisplayName)
-
-    /// The reason why the keys do not belong to the named owner.
-    enum Mismatch: Error, Equatable {
-        /// The name belongs to another peer, or the id differs.
-        case other(PeerID, known: PeerID, as: DisplayName?)
-        /// The key is known under another name.
-        case knownAs(DisplayName, PeerID)
-        case blocked(DisplayName)
-        case noName
-
-        func sentence(about file: String) -> String {
-            switch self {
-            case .other(let id, let known, let name?):
-                "\(file) holds the keys of \(id), but \(name.shown) is \(known); if the keys have changed, "
-                    + "run `nearshare peers forget \(known)` first"
-            case .other(let id, let known, nil): "\(file) holds the keys of \(id), not those of \(known)"
-            case .knownAs(let name, let id):
-                "\(file) holds the keys of \(name.identified(by: id)); use --for \(id), or rename the peer (`nearshare peers rename`)"
-            case .blocked(let name): "\(name.shown) is blocked; `nearshare peers unblock` comes first"
-            case .noName: "a new name must have 1 to 63 bytes and a visible character"
-            }
-        }
-    }
-
-    /// - Parameters:
-    ///   - text: the owner as named by the user: a name, an id or a fingerprint.
-    ///   - fingerprint: the fingerprint of the key in the file.
-    ///   - claimed: the name in the file.
-    init(
-        named text: String, of fingerprint: Fingerprint, claiming claimed: DisplayName, in trust: TrustStore
-    ) throws(Mismatch) {
-        let id = fingerprint.peerID
-        let entry = trust[fingerprint]
-        if let entry, entry.trust == .blocked { throw .blocked(entry.name) }
-        let name: DisplayName
-        if let namedID = PeerID(hex: text) ?? Fingerprint(hex: text)?.peerID {
-            guard namedID == id, Fingerprint(hex: text).map({ $0 == fingerprint }) ?? true else {
-                throw .other(id, known: namedID, as: nil)
-            }
-            if let entry {
-                self = .known(entry)
-                return
-            }
-            name = claimed
-        } else {
-            let wanted = text.lowercased()
-            let named = trust.entries.filter { $0.value.name.claimed.lowercased() == wanted }
-            if let entry, named[fingerprint] != nil {
-                self = .known(entry)
-                return
-            }
-            if let other = named.min(by: { $0.key.hex < $1.key.hex }) {
-                throw .other(id, known: other.key.peerID, as: other.value.name)
-            }
-            if let entry { throw .knownAs(entry.name, id) }
-            guard let given = try? DisplayName(text) else { throw .noName }
-            name = given
-        }
-        // A name that merely looks like that of another peer is rejected as well.
-        if case .nameClash(let owner) = trust.trustStatus(of: fingerprint, claiming: name) {
-            throw .other(id, known: owner.peerID, as: trust[owner]?.name ?? name)
-        }
-        self = .new(name)
-    }
 }
 
 /// Reading and writing of files with exported keys.

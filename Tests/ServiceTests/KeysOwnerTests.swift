@@ -1,7 +1,7 @@
 import Nearshare
 import Testing
 
-@testable import NearshareCLI
+@testable import NearshareService
 
 @Suite("whose keys a file holds")
 struct KeysOwnerTests {
