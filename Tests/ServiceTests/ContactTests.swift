@@ -1,3 +1,4 @@
+import Logging
 import Nearshare
 import NearshareTesting
 import Testing
@@ -542,6 +543,23 @@ struct FriendCandidateTests {
         await #expect(throws: NodeError.self) {
             try await resolver.find("ben") { throw NodeError.notFound("ben", nearby: []) }
         }
+    }
+
+    @Test func `only a peer whose key is not known is looked for nearby`() async throws {
+        let machine = try machine(isProven: true)
+        let recorder = EventRecorder()
+        let connector = PeerConnector(
+            machine: machine, interface: nil, radio: nil, reporter: recorder,
+            log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        func find(_ text: String) async throws {
+            _ = try await FriendResolver(machine).find(
+                text, over: connector, interruption: NoInterruption(), reporter: recorder)
+        }
+        try await find(anna.peerID.hex)
+        #expect(recorder.names.isEmpty)
+        // Nothing listens there.
+        await #expect(throws: (any Error).self) { try await find("127.0.0.1:1") }
+        #expect(recorder.names.first == "searching")
     }
 }
 

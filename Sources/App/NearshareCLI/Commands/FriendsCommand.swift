@@ -61,7 +61,13 @@ struct FriendsAddCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            switch try await FriendResolver(machine).find(peer, authenticate: { try await findAndAuthenticate(on: machine) }) {
+            let connector = PeerConnector(
+                machine: machine, interface: nearby.interface, radio: nearby.bluetooth.makeOpener(log: global.logger),
+                reporter: TextReporter(), log: global.logger)
+            let resolver = FriendResolver(machine)
+            switch try await resolver.find(
+                peer, over: connector, interruption: SignalInterruption(), reporter: TextReporter())
+            {
             case .candidate(let friend): try await add(friend, on: machine)
             case .contact(let contact): try await add(contact, on: machine)
             }
@@ -85,17 +91,6 @@ struct FriendsAddCommand: AsyncParsableCommand {
             throw CommandFailure(.peerNotFound, "the node that had \(shown) in range has ended; try again")
         }
         Console.notice("\(shown) is now a friend")
-    }
-
-    /// Finds the peer nearby and authenticates it.
-    private func findAndAuthenticate(on machine: LocalMachine) async throws -> FriendCandidate {
-        Console.notice("looking for \(TerminalText.escaped(peer))…")
-        let connector = PeerConnector(
-            machine: machine, interface: nearby.interface, radio: nearby.bluetooth.makeOpener(log: global.logger),
-            reporter: TextReporter(), log: global.logger)
-        return try await connector.connect(to: peer, interruption: SignalInterruption()) { connection in
-            try await FriendCandidate(authenticatedOver: connection, on: machine)
-        }
     }
 
     /// Asks about a key that is not verified.

@@ -15,6 +15,19 @@ package struct FriendResolver: Sendable {
         self.machine = machine
     }
 
+    /// Looks for a peer that is not known nearby, and connects to it, so that it proves its key.
+    /// - Parameter reporter: is told that the peer is looked for.
+    package func find(
+        _ text: String, over connector: PeerConnector, interruption: any InterruptionHandler, reporter: any Reporter
+    ) async throws -> Match {
+        try await find(text) {
+            reporter.report(.searching(text))
+            return try await connector.connect(to: text, interruption: interruption) { [machine] connection in
+                try await FriendCandidate(authenticatedOver: connection, on: machine)
+            }
+        }
+    }
+
     /// - Parameter authenticate: finds the peer nearby and authenticates it.
     /// - Throws: ``CommandFailure`` for several peers, and for one that is known but not in range; the errors of `authenticate`.
     package func find(_ text: String, authenticate: () async throws -> FriendCandidate) async throws -> Match {
