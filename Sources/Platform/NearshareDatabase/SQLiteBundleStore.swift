@@ -40,21 +40,31 @@ package final class SQLiteBundleStore: BundleStore {
         migrator.registerMigration("2") { database in
             try database.execute(sql: "ALTER TABLE message ADD COLUMN host INTEGER")
         }
+        migrator.registerMigration("3") { database in
+            try database.execute(
+                sql: """
+                    DROP INDEX messageByDepositor;
+                    ALTER TABLE message RENAME COLUMN depositor TO previousNode;
+                    CREATE INDEX messageByPreviousNode ON message (previousNode, size);
+                    """)
+        }
         return migrator
     }
 
     package func bundles() throws(StorageError) -> [PersistedBundle] {
         try file.read { database in
-            try Row.fetchAll(database, sql: "SELECT id, copy, depositor, expiry, forwards, host FROM message ORDER BY number")
-                .compactMap { row in
-                    guard let id = BundleID(bytes: row.bytes(0)) else { return nil }
-                    let host: Int64? = row[5]
-                    return PersistedBundle(
-                        id: id, copy: row.bytes(1),
-                        previousNode: row.optionalBytes(2).flatMap { EndpointID(bytes: $0) },
-                        host: host.map { UInt64(bitPattern: $0) },
-                        expiry: WallTime(milliseconds: row[3]), forwardCount: row[4])
-                }
+            try Row.fetchAll(
+                database, sql: "SELECT id, copy, previousNode, expiry, forwards, host FROM message ORDER BY number"
+            )
+            .compactMap { row in
+                guard let id = BundleID(bytes: row.bytes(0)) else { return nil }
+                let host: Int64? = row[5]
+                return PersistedBundle(
+                    id: id, copy: row.bytes(1),
+                    previousNode: row.optionalBytes(2).flatMap { EndpointID(bytes: $0) },
+                    host: host.map { UInt64(bitPattern: $0) },
+                    expiry: WallTime(milliseconds: row[3]), forwardCount: row[4])
+            }
         }
     }
 
@@ -85,14 +95,14 @@ package final class SQLiteBundleStore: BundleStore {
         let previousNode = bundle.previousNode.map { Blob($0.bytes) }
         let used = try Row.fetchOne(
             database,
-            sql: "SELECT ifnull(sum(size), 0), ifnull(sum(size) FILTER (WHERE depositor IS ?), 0) FROM message",
+            sql: "SELECT ifnull(sum(size), 0), ifnull(sum(size) FILTER (WHERE previousNode IS ?), 0) FROM message",
             arguments: [previousNode])
         let (total, share): (Int, Int) = used.map { ($0[0], $0[1]) } ?? (0, 0)
         guard total + bundle.copy.count <= quota.byteCount, share + bundle.copy.count <= quota.byteCountPerPreviousNode
         else { return false }
         try database.execute(
             sql: """
-                INSERT OR IGNORE INTO message (id, copy, size, depositor, expiry, forwards, host)
+                INSERT OR IGNORE INTO message (id, copy, size, previousNode, expiry, forwards, host)
                 VALUES (?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
