@@ -23,6 +23,14 @@ import Testing
         #expect(change("\"inbox\" = \"/a\"\n", ("inbox", "/b")) == "inbox = \"/b\"\n")
     }
 
+    @Test func `lines that end with CR LF stay so, and each is a line`() {
+        #expect(
+            change("# mine\r\naccept = \"ask\"\r\n# yours\r\n", ("accept", "friends"))
+                == "# mine\r\naccept = \"friends\"\r\n# yours\r\n")
+        #expect(
+            change("port = 5\r\n\r\n[open]\r\n", ("inbox", "/b")) == "port = 5\r\ninbox = \"/b\"\r\n\r\n[open]\r\n")
+    }
+
     @Test("every text comes back as it was", arguments: ["a \"b\" \\c", "tab\there", "Grüße 👋", "~/In box", "\u{7f}\u{1}"])
     func strings(_ value: String) throws {
         let path = value.hasPrefix("~/") ? value : "/\(value)"

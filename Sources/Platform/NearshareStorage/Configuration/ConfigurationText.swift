@@ -1,3 +1,5 @@
+internal import NearshareBase
+
 /// The text of `config.toml`, in which single settings are changed; comments and everything else stay as they are.
 package struct ConfigurationText: Sendable, Hashable {
     package private(set) var text: String
@@ -7,9 +9,10 @@ package struct ConfigurationText: Sendable, Hashable {
     /// Changes a setting outside of tables, or adds it before the first table.
     /// - Parameter key: a bare key, such as "inbox".
     package mutating func set(_ key: String, to value: String) {
-        var lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        var lines = text.split(atScalar: "\n", omittingEmpty: false)
         if lines.last == "" { lines.removeLast() }
-        let line = "\(key) = \(Self.quoted(value))"
+        // Lines may end with CR LF.
+        let line = "\(key) = \(Self.quoted(value))\(lines.first?.last == "\r" ? "\r" : "")"
         let end = lines.firstIndex { $0.drop { $0 == " " || $0 == "\t" }.first == "[" } ?? lines.count
         if let index = lines[..<end].firstIndex(where: { Self.key(of: $0) == key }) {
             lines[index] = line
@@ -21,7 +24,7 @@ package struct ConfigurationText: Sendable, Hashable {
         text = lines.joined(separator: "\n") + "\n"
     }
 
-    /// The key that a line sets; nil for a comment, a blank line and what is no assignment.
+    /// The key that a line sets; nil for a comment, a blank line and a line that is no assignment.
     private static func key(of line: String) -> String? {
         let words = line.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         let key = words[0].filter { $0 != " " && $0 != "\t" }
