@@ -50,6 +50,10 @@ import Testing
         #expect(ReceivedMessageRenderer.line(try message(.other(9, [1]))).contains("(unknown kind of content)"))
     }
 
+    @Test func `lines end with LF or CR LF`() throws {
+        #expect(ReceivedMessageRenderer.line(try message(text("a\r\nb\nc"))).hasSuffix("  anna: a\n    b\n    c"))
+    }
+
     @Test("T7: texts and file names are escaped")
     func hostile() throws {
         let value = StructuredValue.object(["text": .string("a\u{1b}[2J\nb")])

@@ -120,7 +120,7 @@ struct NotificationTests {
                     id: anna, name: try DisplayName("my anna"), trustStatus: .known(.seen, isFriend: false), isNear: true,
                     software: .phone, hasKeys: true)
             ]), now: instant(0))
-        let (first, token) = try shown(machine.handle(line("a\n\u{1b}[2J<b>", from: anna), now: instant(0)))
+        let (first, token) = try shown(machine.handle(line("a\r\n\u{1b}[2J<b>", from: anna), now: instant(0)))
         #expect(first.summary == "message from \"my anna\", seen before, not verified")
         #expect(first.lines == ["a", "\\u{1b}[2J<b>"])
         _ = machine.shown(5, as: token)

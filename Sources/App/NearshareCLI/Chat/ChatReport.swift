@@ -36,7 +36,7 @@ struct ChatReport: Sendable {
             author = message.authorName.map { isPublic ? $0.tagged(id) : $0.shown(of: id) } ?? (isPublic ? id.hex : name)
         }
         let time = LocalTime(message.when)
-        var lines = TextLayout.lines(of: message.text).enumerated().map { index, line in
+        var lines = message.text.lines.enumerated().map { index, line in
             (index == 0 ? "\(time.clock) \(author): " : "    ") + TextLayout.escaped(line, keepsJoiners: keepsJoiners)
         }
         if let written = message.written {

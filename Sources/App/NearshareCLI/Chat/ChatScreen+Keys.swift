@@ -292,7 +292,7 @@ extension ChatScreen {
         for message in messages {
             let day = settings.localTime(message.when)
             let author = message.author.map { name(of: $0) } ?? "you"
-            let words = TextLayout.lines(of: message.text).map { TextLayout.escaped($0) }.joined(separator: " ")
+            let words = message.text.lines.map { TextLayout.escaped($0) }.joined(separator: " ")
             addNotice(
                 "\(day.day) \(day.clock) \(author): \(TextLayout.truncated(words, to: 200))", in: conversation, at: now)
         }

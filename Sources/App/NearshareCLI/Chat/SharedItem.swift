@@ -27,7 +27,7 @@ struct SharedItem: Sendable, Hashable {
         inboxPath = entry.path
         if let text = entry.text(upTo: Self.maximumTextByteCount) {
             let author = entry.direction == .incoming ? entry.name.shown(of: entry.id) : "you"
-            let lines = TextLayout.lines(of: text).map { TextLayout.escaped($0) }
+            let lines = text.lines.map { TextLayout.escaped($0) }
             sentence = "\(author): \(lines.joined(separator: "\n"))"
             return
         }
@@ -67,7 +67,7 @@ struct SharedItem: Sendable, Hashable {
 
     /// The lines of ``sentence``, of which further ones are indented as those of messages are.
     func lines(after head: String) -> [String] {
-        TextLayout.lines(of: sentence).enumerated().map { number, line in (number == 0 ? head : "    ") + line }
+        sentence.lines.enumerated().map { number, line in (number == 0 ? head : "    ") + line }
     }
 
     /// The latest items of a peer before a time, the oldest first.

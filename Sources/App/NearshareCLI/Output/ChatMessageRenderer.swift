@@ -15,7 +15,7 @@ enum ChatMessageRenderer {
         if let id = message.author { author = message.authorName?.tagged(id) ?? id.hex }
         if message.conversation == .publicRoom { author += " to everyone" }
         let name = author
-        return TextLayout.lines(of: message.text).lazy.map { "\(name): \(TextLayout.escaped($0))" }
+        return message.text.lines.lazy.map { "\(name): \(TextLayout.escaped($0))" }
     }
 
     static func jsonMembers(_ message: ChatMessage) -> [String: JSONValue] {

@@ -32,7 +32,7 @@ enum Console {
     /// Writes a sentence of the command's result behind a label, wrapped at words on a terminal.
     static func writeResult(_ sentence: String, after label: String) {
         let availableColumns = columns(of: STDOUT_FILENO).map { max(20, $0 - TerminalText.width(of: label)) }
-        let rows = TextLayout.lines(of: sentence).flatMap { line in
+        let rows = sentence.lines.flatMap { line in
             availableColumns.map { TextLayout.wrapWords(String(line), columns: $0) } ?? [String(line)]
         }
         let indentation = String(repeating: " ", count: TerminalText.width(of: label))

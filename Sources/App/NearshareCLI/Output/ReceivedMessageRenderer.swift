@@ -44,8 +44,7 @@ enum ReceivedMessageRenderer {
         switch content {
         case .line(_, let text, _):
             // Further lines are indented, so that none can pass for a message of its own.
-            return text.split(separator: "\n", omittingEmptySubsequences: false).map { TextLayout.escaped(String($0)) }
-                .joined(separator: "\n    ")
+            return text.lines.map { TextLayout.escaped($0) }.joined(separator: "\n    ")
         case .part(_, let index, let count, let text, _): return "\(TextLayout.escaped(text))  (\(index + 1) of \(count))"
         case .read: return TextLayout.escaped(StructuredJSON.text(value))
         }

@@ -224,7 +224,7 @@ struct TextReporter: Reporter {
             let name = sender.map { $0.name.shown(of: $0.id) } ?? "unknown sender"
             let isUnknown = unknownPeers.map { !$0.isKnown(sender?.id) } ?? false
             writeMessage(
-                TextLayout.lines(of: text).lazy.enumerated().map { number, line in
+                text.lines.lazy.enumerated().map { number, line in
                     // Other processes indent further lines of an event.
                     number == 0 || !isPublished || unknownPeers != nil
                         ? "\(name): \(TextLayout.escaped(line))" : TextLayout.escaped(line)
@@ -292,7 +292,7 @@ struct TextReporter: Reporter {
         switch event {
         case .received(let message):
             writeMessage(
-                TextLayout.lines(of: ReceivedMessageRenderer.line(message)), from: message.sender,
+                ReceivedMessageRenderer.line(message).lines, from: message.sender,
                 rows: Self.maximumMessageRowCount,
                 elsewhere: "`nearshare messages` shows it")
         case .chatMessage(let message, let isBundle):

@@ -187,7 +187,7 @@ package struct NotificationMachine: Sendable {
         guard admit(peer, now: now) else { return showOverflow(now: now) }
         let contact = names[peer]
         let name = (contact?.name ?? message.authorName)?.quoted(of: author) ?? author.hex
-        let lines = message.text.split(separator: "\n", omittingEmptySubsequences: false)
+        let lines = message.text.lines
         let more = lines.count > Self.maximumTextLines ? ["…"] : []
         let trust = contact.map { $0.isFriend ? "" : ", \(OfferText.describe($0.trustStatus))" } ?? ""
         var notification = DesktopNotification(

@@ -87,7 +87,7 @@ package struct StatusArea: Sendable {
     }
 
     package mutating func draw(columns: Int) -> String {
-        let rows = question.map { TextLayout.lines(of: $0).flatMap { TextLayout.wrapWords(String($0), columns: columns) } }
+        let rows = question.map { $0.lines.flatMap { TextLayout.wrapWords(String($0), columns: columns) } }
         questionWidths = rows?.map(ANSIStyle.width)
         let shown = rows?.joined(separator: "\n") ?? ""
         guard !isPlain else { return shown }

@@ -5,15 +5,9 @@ package enum TextLayout {
     /// Limit on the rows of one text: a text that is nothing but line breaks must not fill the screen.
     package static let maximumRows = 400
 
-    /// The lines of a text, without their line breaks.
-    package static func lines(of text: String) -> [Substring] {
-        // "\r\n" is one character.
-        text.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }
-    }
-
     /// The lines of a text of another nearshare process of this user, each as ``TerminalText/sanitized(_:columns:)`` returns it.
     package static func sanitized(_ text: String) -> String {
-        lines(of: text).map { TerminalText.sanitized(String($0)) }.joined(separator: "\n")
+        text.lines.map { TerminalText.sanitized(String($0)) }.joined(separator: "\n")
     }
 
     /// Escapes and wraps a text of several lines.
@@ -28,7 +22,7 @@ package enum TextLayout {
     ) -> [String] {
         var rows: [String] = []
         var omittedCount = 0
-        for line in lines(of: text) {
+        for line in text.lines {
             guard rows.count < maximumRows else {
                 omittedCount += 1
                 continue
@@ -229,7 +223,7 @@ package enum TextLayout {
 
     /// The lines of an escaped text, broken as by ``wrapWords(_:columns:keepsAddresses:)``.
     package static func wrappedText(_ text: String, columns: Int, keepsAddresses: Bool = true) -> String {
-        lines(of: text).flatMap { wrapWords(String($0), columns: columns, keepsAddresses: keepsAddresses) }
+        text.lines.flatMap { wrapWords(String($0), columns: columns, keepsAddresses: keepsAddresses) }
             .joined(separator: "\n")
     }
 

@@ -38,7 +38,7 @@ package enum YesNoPrompt {
     ) async -> Bool {
         let display = StatusDisplay.shared
         // Only the last line is a prompt, which is drawn again with each key.
-        let lines = question.split(separator: "\n", omittingEmptySubsequences: false)
+        let lines = question.lines
         let introduction = lines.dropLast().map { $0 + "\n" }.joined()
         let asked = String(lines.last ?? "")
         var (prompt, typed) = (asked, TypedAnswer())
