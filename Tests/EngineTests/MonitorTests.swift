@@ -91,10 +91,10 @@ struct MonitorTests {
         let monitor = Monitor(far)
         let timeouts = Atomic(0)
         let thread = try await startWaiting { waits in
-            monitor.waitWithDeadlines { deadline, isTimeOver -> MonitorWait<Void> in
+            monitor.waitWithDeadlines { deadline, hasTimedOut -> MonitorWait<Void> in
                 waits()
-                if isTimeOver { timeouts.add(1, ordering: .relaxed) }
-                return isTimeOver ? .ready(()) : .waiting(untilNanoseconds: deadline)
+                if hasTimedOut { timeouts.add(1, ordering: .relaxed) }
+                return hasTimedOut ? .ready(()) : .waiting(untilNanoseconds: deadline)
             }
         }
         // Later than the thread waits, then at once.

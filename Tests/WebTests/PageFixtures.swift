@@ -63,7 +63,7 @@ struct TestPage {
                     lastDirect = direct
                     return (direct.head.status, [], reaction)
                 case .change(let id, let version):
-                    let response = machine.change(of: id, knownVersion: version, isTimeOver: true)!
+                    let response = machine.change(of: id, knownVersion: version, hasTimedOut: true)!
                     return (response.status, response.body, reaction)
                 }
             }

@@ -76,12 +76,12 @@ final class MachineDriver<Driven: Machine>: Sendable {
     func next<Work>(_ work: (inout Driven) -> Work?) -> Work {
         let start = clock()
         var isFirst = true
-        return state.waitWithDeadlines { machine, isTimeOver in
+        return state.waitWithDeadlines { machine, hasTimedOut in
             // Also when a thread with much work never gets to wait.
             let isOverdue = isFirst && machine.deadline.map { $0 <= start.monotonic } ?? false
             isFirst = false
-            if isTimeOver || isOverdue {
-                machine.advance(to: isTimeOver ? clock() : start)
+            if hasTimedOut || isOverdue {
+                machine.advance(to: hasTimedOut ? clock() : start)
             }
             handOut(of: &machine)
             if let work = work(&machine) { return .ready(work) }

@@ -183,7 +183,7 @@ final class SinkPump: Sendable {
     }
 
     private func nextWork() -> Work {
-        state.waitWithDeadlines { state, isTimeOver in
+        state.waitWithDeadlines { state, hasTimedOut in
             switch state.phase {
             case .idle(let content) where content.isComplete:
                 state.phase = .storing
@@ -202,7 +202,7 @@ final class SinkPump: Sendable {
             }
             guard let watch = state.watch else { return .waiting() }
             let now = clock()
-            guard isTimeOver || now >= watch.time else { return .waiting(untilNanoseconds: watch.time.nanoseconds) }
+            guard hasTimedOut || now >= watch.time else { return .waiting(untilNanoseconds: watch.time.nanoseconds) }
             if watch.count == state.directCount {
                 state.watch = nil
                 guard let readOn = state.readsOn.take() else { return .waiting() }

@@ -210,11 +210,11 @@ package final class PageServer: Sendable {
             let deadline = now + timeouts.change
             let change = state.wait(untilNanoseconds: deadline.nanoseconds) { state in
                 // Nothing changes any more at a node that ends.
-                state.machine.change(of: session, knownVersion: version, isTimeOver: false)
+                state.machine.change(of: session, knownVersion: version, hasTimedOut: false)
                     ?? (state.isStopping ? HTTPResponse(.gone) : nil)
             }
             let response =
-                change ?? state.update { $0.machine.change(of: session, knownVersion: version, isTimeOver: true) }
+                change ?? state.update { $0.machine.change(of: session, knownVersion: version, hasTimedOut: true) }
             return .response(response ?? HTTPResponse(.gone))
         }
     }

@@ -108,7 +108,7 @@ final class PageUpload: Sendable {
     /// Waits for content.
     /// - Returns: no chunks at the end of the content.
     private func next() -> (chunks: [[UInt8]], ending: TransferOutcome?) {
-        state.waitWithDeadlines { state, isTimeOver -> MonitorWait<([[UInt8]], TransferOutcome?)> in
+        state.waitWithDeadlines { state, hasTimedOut -> MonitorWait<([[UInt8]], TransferOutcome?)> in
             if let ending = state.ending { return .ready(([], ending)) }
             if !state.chunks.isEmpty {
                 defer { state.chunks = [] }
@@ -116,7 +116,7 @@ final class PageUpload: Sendable {
             }
             if state.isComplete { return .ready(([], nil)) }
             let deadline = MonotonicInstant(nanoseconds: state.lastArrival) + Self.silenceTimeout
-            if isTimeOver, clock() >= deadline {
+            if hasTimedOut, clock() >= deadline {
                 state.ending = .interrupted
                 return .ready(([], .interrupted))
             }

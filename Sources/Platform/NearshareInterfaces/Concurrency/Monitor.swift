@@ -28,19 +28,20 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Changes the state; wakes the threads that have waited for that.
+    /// Changes the state; wakes the threads whose wait this ends.
     package func update<Result, Failure: Error>(_ body: (inout State) throws(Failure) -> Result) throws(Failure) -> Result {
         pthread_mutex_lock(mutex)
         defer { evaluateAndUnlock() }
         return try body(&state)
     }
 
-    /// Changes the state; wakes waiting threads only if `body` returns true.
+    /// Changes the state; evaluates what the other threads wait for only if `body` returns true.
+    /// - Returns: the result of `body`, in which nil has a meaning for the caller alone.
     package func updateQuietly(_ body: (inout State) -> Bool?) -> Bool? {
         pthread_mutex_lock(mutex)
-        let isOfInterest = body(&state)
-        if isOfInterest == true { evaluateAndUnlock() } else { pthread_mutex_unlock(mutex) }
-        return isOfInterest
+        let mayEndWaits = body(&state)
+        if mayEndWaits == true { evaluateAndUnlock() } else { pthread_mutex_unlock(mutex) }
+        return mayEndWaits
     }
 
     /// Reads the state, or changes a part that no thread waits for.
@@ -65,18 +66,18 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
     /// Waits like ``wait(_:)``, but no longer than until `deadline`, in nanoseconds of the monotonic clock.
     /// - Returns: nil when time ran out.
     package func wait<Result>(untilNanoseconds deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
-        waitWithDeadlines { state, isTimeOver -> MonitorWait<Result?> in
+        waitWithDeadlines { state, hasTimedOut -> MonitorWait<Result?> in
             if let result = body(&state) { return .ready(result) }
-            return isTimeOver ? .ready(nil) : .waiting(untilNanoseconds: deadline)
+            return hasTimedOut ? .ready(nil) : .waiting(untilNanoseconds: deadline)
         }
     }
 
-    /// Waits until `body` returns a result, and lets it choose each time how long to wait. It is called at once, after each
-    /// update, and when the time that it has named last is over.
+    /// Waits until `body` returns a result. It is called at once, after each update, and at the deadline that it has returned
+    /// last.
     /// - Parameter body: called on this thread, or on the one that updates. It may change the state; its second argument is true
-    ///   when its time is over.
+    ///   when its deadline has passed.
     package func waitWithDeadlines<Result>(
-        _ body: (inout State, _ isTimeOver: Bool) -> MonitorWait<Result>
+        _ body: (inout State, _ hasTimedOut: Bool) -> MonitorWait<Result>
     ) -> Result {
         pthread_mutex_lock(mutex)
         switch body(&state, false) {
@@ -87,8 +88,8 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
             var result: Result?
             withoutActuallyEscaping(body) { body in
                 wait(
-                    as: Waiter(until: deadline) { state, isTimeOver in
-                        switch body(&state, isTimeOver) {
+                    as: Waiter(until: deadline) { state, hasTimedOut in
+                        switch body(&state, hasTimedOut) {
                         case .ready(let value):
                             result = value
                             return .ready(())
@@ -108,9 +109,9 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         let signal = ThreadSignal()
         /// In nanoseconds of the monotonic clock; nil for none.
         private(set) var deadline: Int64?
-        private var body: ((inout State, _ isTimeOver: Bool) -> MonitorWait<Void>)?
+        private var body: ((inout State, _ hasTimedOut: Bool) -> MonitorWait<Void>)?
 
-        init(until deadline: Int64?, _ body: @escaping (inout State, _ isTimeOver: Bool) -> MonitorWait<Void>) {
+        init(until deadline: Int64?, _ body: @escaping (inout State, _ hasTimedOut: Bool) -> MonitorWait<Void>) {
             (self.deadline, self.body) = (deadline, body)
         }
 
@@ -119,8 +120,8 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
 
         // Not inlined, so that no other thread holds the body when the wait has ended.
         @inline(never)
-        func evaluate(_ state: inout State, isTimeOver: Bool) {
-            switch body?(&state, isTimeOver) {
+        func evaluate(_ state: inout State, hasTimedOut: Bool) {
+            switch body?(&state, hasTimedOut) {
             case .waiting(let next): deadline = next
             case .ready, nil: body = nil
             }
@@ -133,16 +134,16 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         var deadline = waiter.deadline
         pthread_mutex_unlock(mutex)
         while true {
-            let news = waiter.signal.wait(untilNanoseconds: deadline)
-            if news == .ready { return }
+            let reason = waiter.signal.wait(untilNanoseconds: deadline)
+            if reason == .ready { return }
             pthread_mutex_lock(mutex)
-            // Its time is not over when an update has put it off.
-            if !waiter.isReady, news == nil, waiter.deadline == deadline {
-                waiter.evaluate(&state, isTimeOver: true)
+            // An update may have moved the deadline meanwhile.
+            if !waiter.isReady, reason == nil, waiter.deadline == deadline {
+                waiter.evaluate(&state, hasTimedOut: true)
                 if waiter.isReady { waiters.removeAll { $0 === waiter } }
                 deadline = waiter.deadline
                 let isReady = waiter.isReady
-                // Another thread may wait for a change that was made at the deadline.
+                // Another thread may wait for what `body` has changed at the deadline.
                 evaluateAndUnlock()
                 if isReady { return }
             } else {
@@ -154,40 +155,43 @@ package final class Monitor<State: ~Copyable>: @unchecked Sendable {
         }
     }
 
-    /// Evaluates what the threads wait for, releases the lock, and wakes those with news.
+    /// Evaluates what the threads wait for, releases the lock, and wakes those that have a result or an earlier deadline.
     private func evaluateAndUnlock() {
-        var news: [(signal: ThreadSignal, news: ThreadSignal.News)] = []
+        var wakeUps: [(signal: ThreadSignal, reason: ThreadSignal.Reason)] = []
         var index = 0
         while index < waiters.count {
             let waiter = waiters[index]
             let deadline = waiter.deadline
-            waiter.evaluate(&state, isTimeOver: false)
+            waiter.evaluate(&state, hasTimedOut: false)
             if waiter.isReady {
                 waiters.remove(at: index)
-                news.append((waiter.signal, .ready))
+                wakeUps.append((waiter.signal, .ready))
                 // Another thread may wait for what this one has changed.
                 index = 0
             } else {
-                if let next = waiter.deadline, deadline.map({ next < $0 }) ?? true { news.append((waiter.signal, .deadline)) }
+                if let next = waiter.deadline, deadline.map({ next < $0 }) ?? true {
+                    wakeUps.append((waiter.signal, .earlierDeadline))
+                }
                 index += 1
             }
         }
         pthread_mutex_unlock(mutex)
-        for (signal, news) in news { signal.send(news) }
+        for (signal, reason) in wakeUps { signal.send(reason) }
     }
 }
 
 /// Wakes one thread that waits.
 private final class ThreadSignal: @unchecked Sendable {
-    enum News {
+    /// The reason to wake the thread.
+    enum Reason {
         /// The thread has to wait for less time.
-        case deadline
+        case earlierDeadline
         /// The thread has its result.
         case ready
     }
 
     // Only touched between lock and unlock.
-    private var news: News?
+    private var reason: Reason?
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let condition: UnsafeMutablePointer<pthread_cond_t>
 
@@ -214,37 +218,37 @@ private final class ThreadSignal: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    func send(_ news: News) {
+    func send(_ reason: Reason) {
         pthread_mutex_lock(mutex)
-        if self.news != .ready { self.news = news }
+        if self.reason != .ready { self.reason = reason }
         pthread_mutex_unlock(mutex)
         pthread_cond_signal(condition)
     }
 
-    /// Waits for news.
+    /// Waits for a signal.
     /// - Parameter deadline: in nanoseconds of the monotonic clock; nil for none.
     /// - Returns: nil when the deadline has passed.
-    func wait(untilNanoseconds deadline: Int64?) -> News? {
+    func wait(untilNanoseconds deadline: Int64?) -> Reason? {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
-        while news == nil {
+        while reason == nil {
             guard let deadline else {
                 pthread_cond_wait(condition, mutex)
                 continue
             }
-            if isTimeOver(afterWaitingUntil: deadline) { break }
+            if hasTimedOut(afterWaitingUntil: deadline) { break }
         }
-        defer { news = nil }
-        return news
+        defer { reason = nil }
+        return reason
     }
 
     /// Waits with the lock held, no longer than until `deadline`, in nanoseconds of the monotonic clock.
     /// - Returns: whether time ran out.
-    private func isTimeOver(afterWaitingUntil deadline: Int64) -> Bool {
+    private func hasTimedOut(afterWaitingUntil deadline: Int64) -> Bool {
         // The kernel rejects times before its clock's beginning, which a clock of a test may name.
         var nanoseconds = max(deadline, 0)
         #if canImport(Darwin)
-            // Its condition variables know deadlines of the wall clock only, but durations as well.
+            // Darwin's condition variables have deadlines of the wall clock only, but durations as well.
             nanoseconds = max(nanoseconds - SystemClock.monotonic().nanoseconds, 0)
         #endif
         var time = timespec()

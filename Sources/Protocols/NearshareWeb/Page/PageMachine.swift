@@ -182,11 +182,11 @@ package struct PageMachine: Sendable {
     }
 
     /// The response to a browser that waits for a change.
-    /// - Parameter isTimeOver: responds with the state as it is.
+    /// - Parameter hasTimedOut: whether the response has the state also where it has not changed.
     /// - Returns: nil while the state is the one that the browser knows.
-    package mutating func change(of id: PageSessionID, knownVersion: UInt32, isTimeOver: Bool) -> HTTPResponse? {
+    package mutating func change(of id: PageSessionID, knownVersion: UInt32, hasTimedOut: Bool) -> HTTPResponse? {
         guard let session = sessions[id] else { return HTTPResponse(.gone) }
-        guard isTimeOver || session.version != knownVersion else { return nil }
+        guard hasTimedOut || session.version != knownVersion else { return nil }
         return sealedState(of: id) ?? HTTPResponse(.gone)
     }
 
