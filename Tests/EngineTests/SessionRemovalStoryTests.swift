@@ -30,7 +30,7 @@ import Testing
         try await SessionStoryTests().withSession(of: 3, linkKind) { network, sessions in
             for session in sessions { try await session.wait { $0.founder == network.id(0) } }
             #expect(throws: SessionError.self) { try sessions[1].remove(network.id(2)) }
-            #expect(throws: SessionError.isThisNode) { try sessions[0].remove(network.id(0)) }
+            #expect(throws: SessionError.thisNode) { try sessions[0].remove(network.id(0)) }
             #expect(throws: SessionError.notConnected(network.id(9))) { try sessions[0].remove(network.id(9)) }
             let lost = try await sessions[0].send(SessionMessage(text: "unread"), to: [network.id(2)])
             try sessions[0].remove(network.id(2))

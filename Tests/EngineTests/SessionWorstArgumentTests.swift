@@ -97,12 +97,12 @@ import Testing
                 }
             }
             let own = network.id(0)
-            await #expect(throws: SessionError.isThisNode) {
+            await #expect(throws: SessionError.thisNode) {
                 try await session.send(SessionMessage(bytes: []), to: [other, own])
             }
-            await #expect(throws: SessionError.isThisNode) { try await session.openStream(named: "", to: own) }
-            await #expect(throws: SessionError.isThisNode) { try await session.waitUntilConnected(to: own) }
-            await #expect(throws: SessionError.isThisNode) {
+            await #expect(throws: SessionError.thisNode) { try await session.openStream(named: "", to: own) }
+            await #expect(throws: SessionError.thisNode) { try await session.waitUntilConnected(to: own) }
+            await #expect(throws: SessionError.thisNode) {
                 try await session.sendResource(source, to: [own], resumeKey: Stage.resumeKey)
             }
             await #expect(throws: SessionError.self) {

@@ -6,6 +6,7 @@ internal import NearshareInterfaces
 /// An event of a link for its owner or the user. Events are rare.
 enum LinkEvent: Sendable {
     case established(AuthenticatedPeer, HandshakeResult)
+    /// The peer's name, and the time of its clock.
     case greeted(DisplayName, time: WallTime)
     case shortCode(ShortAuthenticationDigits)
     case verificationRequested
@@ -53,11 +54,12 @@ enum LinkEnd: Sendable, Hashable, CustomStringConvertible {
 ///     LinkReader ──frames, content──► LinkControl (LinkMachine) ──frames──► writing thread ──► LinkWriter
 ///                                          └──► LinkTransfers: SourcePump ──blocks──► LinkWriter, SinkPump
 final class LinkDriver: Sendable {
-    /// The parameters of a link driver besides its link.
-    struct Parts: Sendable {
+    /// The parameters of a link besides its stream.
+    struct Parameters: Sendable {
         var role: HandshakeRole
         var identity: LocalIdentity
         var name: DisplayName
+        /// The ciphers of records that the handshake proposes: bit n for cipher n.
         var ciphers: UInt8
         var encryption: EncryptionPreference
         var limits: DirectLimits
@@ -72,17 +74,17 @@ final class LinkDriver: Sendable {
     /// Unreliable datagrams received on this link.
     let datagrams = LinkDatagrams()
     private let link: any StreamLink
-    private let parts: Parts
+    private let parameters: Parameters
     private let writer: LinkWriter
     private let control: LinkControl
 
-    init(link: any StreamLink, parts: Parts) {
+    init(link: any StreamLink, parameters: Parameters) {
         self.link = link
-        self.parts = parts
+        self.parameters = parameters
         writer = LinkWriter(link)
-        let control = LinkControl(clock: parts.clock) { link.close() }
+        let control = LinkControl(clock: parameters.clock) { link.close() }
         self.control = control
-        streams = LinkStreams(role: parts.role) { control.driver.wake() }
+        streams = LinkStreams(role: parameters.role) { control.driver.wake() }
     }
 
     var events: AsyncStream<LinkEvent> { control.events }
@@ -92,7 +94,7 @@ final class LinkDriver: Sendable {
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
                 let reader = LinkReader(
-                    link: link, parts: parts, control: control, writer: writer, streams: streams,
+                    link: link, parameters: parameters, control: control, writer: writer, streams: streams,
                     datagrams: datagrams)
                 do throws(ThreadError) {
                     let writing = try BlockingThread.start { self.writeLoop() }
@@ -122,13 +124,15 @@ final class LinkDriver: Sendable {
     /// Ends the link at once, as if it had broken: transfers can be resumed.
     func cut() { link.close() }
 
+    /// Offers content, which is sent when the peer accepts.
     func offer(_ offer: TransferOffer, transfer: Transfer, source: any ResourceSource, rateLimit: TransmissionLimit? = nil) {
         let pump = SourcePump(
-            wireID: offer.id, transfer: transfer, source: source, rateLimit: rateLimit, clock: parts.clock)
+            wireID: offer.id, transfer: transfer, source: source, rateLimit: rateLimit, clock: parameters.clock)
         transfer.onCancel { [weak self] in self?.cancel(offer.id, because: .cancelled) }
         control.offer(offer, from: pump)
     }
 
+    /// Accepts an offer, and stores its content.
     /// - Parameter part: the accepted part of the offer; nil for all of it.
     func accept(
         _ offer: TransferOffer, part: OfferPart? = nil, transfer: Transfer, sink: any ResourceSink, keepsPartial: Bool
@@ -136,7 +140,7 @@ final class LinkDriver: Sendable {
         let pump = SinkPump(
             of: part?.offer ?? offer.offer, contents: part?.contents ?? offer.contents, features: offer.features,
             wireID: offer.id, transfer: transfer, sink: sink, keepsPartial: keepsPartial,
-            clock: parts.clock)
+            clock: parameters.clock)
         transfer.onCancel { [weak self] in self?.cancel(offer.id, because: .cancelled) }
         transfer.onCut { [link] in link.close() }
         if !control.accept(offer.id, selecting: part?.selection, into: pump) { pump.run(sinkLink(offer.id)) }
@@ -152,7 +156,8 @@ final class LinkDriver: Sendable {
         control.driver.update { machine, _ in machine.send(frame) }
     }
 
-    /// nil when too many are open, or the link is breaking.
+    /// Opens a byte stream.
+    /// - Returns: nil when too many are open, or the link is breaking.
     func openStream(_ purpose: StreamPurpose, _ name: StreamName, with member: PeerID) -> ByteStream? {
         (try? streams.open(purpose, name)).map { ByteStream($0, name, streams, with: member) }
     }
@@ -227,7 +232,7 @@ final class LinkDriver: Sendable {
         control.decide { connection, _ in connection.answerVerification(matches: matches) }
     }
 
-    /// A step of the program in the agreement about a Wi-Fi network.
+    /// Passes a local step of the agreement about a Wi-Fi network to the connection.
     func decideHotspot(_ input: (inout DirectConnection, MonotonicInstant) -> [DirectReaction]) { control.decide(input) }
 
     func close(_ reason: CloseReason) {
@@ -300,13 +305,13 @@ final class LinkDriver: Sendable {
         do throws(LinkError) {
             return try writer.withTurn { (turn) throws(LinkError) in
                 let isLast = filled.isLast
-                let (frames, goesOn) = control.driver.withMachine { machine in
-                    let goesOn = !pump.isStopped
-                    return (machine.drainFrames(beforeContentOf: pump.wireID, isLast: goesOn && isLast), goesOn)
+                let (frames, isRunning) = control.driver.withMachine { machine in
+                    let isRunning = !pump.isStopped
+                    return (machine.drainFrames(beforeContentOf: pump.wireID, isLast: isRunning && isLast), isRunning)
                 }
                 try turn.write(frames)
-                if goesOn { try turn.write(filled) }
-                return goesOn
+                if isRunning { try turn.write(filled) }
+                return isRunning
             }
         } catch {
             // The reader thread sees the same failure and reports it; a half-broken link is closed so that it does.

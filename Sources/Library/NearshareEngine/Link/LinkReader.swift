@@ -7,7 +7,7 @@ internal import NearshareInterfaces
 /// frames to the machine, content to the sinks, and frames of streams and datagrams to their receivers.
 struct LinkReader: Sendable {
     let link: any StreamLink
-    let parts: LinkDriver.Parts
+    let parameters: LinkDriver.Parameters
     let control: LinkControl
     let writer: LinkWriter
     let streams: LinkStreams
@@ -29,11 +29,11 @@ struct LinkReader: Sendable {
     private static let receiveBlockByteCount = 384 << 10
 
     init(
-        link: any StreamLink, parts: LinkDriver.Parts, control: LinkControl, writer: LinkWriter, streams: LinkStreams,
+        link: any StreamLink, parameters: LinkDriver.Parameters, control: LinkControl, writer: LinkWriter, streams: LinkStreams,
         datagrams: LinkDatagrams
     ) {
         self.link = link
-        self.parts = parts
+        self.parameters = parameters
         self.control = control
         self.writer = writer
         self.streams = streams
@@ -75,8 +75,8 @@ struct LinkReader: Sendable {
 
     private func performHandshake() -> Result<EstablishedLink, HandshakeFailure> {
         var handshake = DirectHandshake(
-            role: parts.role, identity: parts.identity, entropy: parts.random(DirectHandshake.entropyByteCount),
-            ciphers: parts.ciphers, encryption: parts.encryption)
+            role: parameters.role, identity: parameters.identity, entropy: parameters.random(DirectHandshake.entropyByteCount),
+            ciphers: parameters.ciphers, encryption: parameters.encryption)
         var buffer = [UInt8](repeating: 0, count: 2048)
         do {
             let first = try handshake.start()
@@ -114,11 +114,11 @@ struct LinkReader: Sendable {
 
     private func begin(_ established: EstablishedLink) {
         let connection = DirectConnection(
-            ownName: parts.name,
+            ownName: parameters.name,
             authenticationString: ShortAuthenticationString(
-                role: parts.role, handshakeHash: established.handshakeHash,
-                nonce: parts.random(ShortAuthenticationString.nonceByteCount)),
-            limits: parts.limits, now: Moment(monotonic: parts.clock(), wall: parts.wallClock()))
+                role: parameters.role, handshakeHash: established.handshakeHash,
+                nonce: parameters.random(ShortAuthenticationString.nonceByteCount)),
+            limits: parameters.limits, now: Moment(monotonic: parameters.clock(), wall: parameters.wallClock()))
         writer.begin(established.sealer)
         control.establish(
             connection, established.peer,
@@ -149,7 +149,7 @@ struct LinkReader: Sendable {
                 let count = try link.read(into: UnsafeMutableRawBufferPointer(rebasing: reading.block.bytes[reading.filled...]))
                 if count == 0 { return nil }
                 reading.filled += count
-                let now = parts.clock()
+                let now = parameters.clock()
                 control.driver.withMachine { $0.recordActivity(now: now) }
             }
         } catch {
@@ -227,7 +227,7 @@ struct LinkReader: Sendable {
     /// Whether a frame is about a session that this link does not belong to. Before it has been accepted, the side that opened
     /// the link can only invite (Q2).
     private func isOutsideSession(_ type: UInt8) -> Bool {
-        (FrameType.sessionRoster...FrameType.sessionDatagrams).contains(type) && parts.role == .responder
+        (FrameType.sessionRoster...FrameType.sessionDatagrams).contains(type) && parameters.role == .responder
             && !streams.acceptsIncomingStreams
     }
 

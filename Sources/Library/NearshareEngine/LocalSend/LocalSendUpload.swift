@@ -11,8 +11,9 @@ final class LocalSendUpload: Sendable {
     private struct State {
         /// Whether a thread uses the sink.
         var isBusy = false
-        var ending: TransferOutcome?
-        var lastArrival: MonotonicInstant
+        var outcome: TransferOutcome?
+        /// The time at which a thread last stopped using the sink, or that of the beginning.
+        var lastUse: MonotonicInstant
         /// The connection of the current file.
         var link: (any StreamLink)?
     }
@@ -31,6 +32,11 @@ final class LocalSendUpload: Sendable {
             self.sink = sink
         }
     }
+
+    /// Reads the content of one file, and passes it on in pieces.
+    typealias ContentReader = (
+        (UnsafeRawBufferPointer) throws(LocalSendConnection.ConnectionEnd) -> Void
+    ) throws(LocalSendConnection.ConnectionEnd) -> Void
 
     /// The end of one file.
     enum FileEnd: Sendable, Equatable {
@@ -59,13 +65,13 @@ final class LocalSendUpload: Sendable {
     ) {
         (self.offer, self.part, self.transfer, self.clock) = (offer, part, transfer, clock)
         self.sink = Sink(sink)
-        state = Monitor(State(lastArrival: clock()))
+        state = Monitor(State(lastUse: clock()))
     }
 
     /// Ends the session before its content is complete.
     func end(_ outcome: TransferOutcome, detail: String? = nil) {
         let link = state.update { state in
-            if state.ending == nil { state.ending = outcome }
+            if state.outcome == nil { state.outcome = outcome }
             return state.link
         }
         sink.sink.cancel()
@@ -73,19 +79,19 @@ final class LocalSendUpload: Sendable {
         result.fulfil(TransferResult(outcome: outcome, detail: detail))
     }
 
-    /// Waits until the sender is silent for too long.
+    /// Waits until no thread has stored a file for as long as `timeout`.
     /// - Returns: false when the task is cancelled first.
     func awaitSilence(of timeout: Duration) async -> Bool {
         while !Task.isCancelled {
-            let (isBusy, lastArrival) = state.withLock { ($0.isBusy, $0.lastArrival) }
-            let remaining = (isBusy ? clock() : lastArrival) + timeout - clock()
+            let (isBusy, lastUse) = state.withLock { ($0.isBusy, $0.lastUse) }
+            let remaining = (isBusy ? clock() : lastUse) + timeout - clock()
             guard remaining > .zero else { return true }
             try? await Task.sleep(for: remaining)
         }
         return false
     }
 
-    /// Removes what was received, when no thread uses it any more. Blocks.
+    /// Removes what was received, as soon as no thread writes it. Blocks.
     func discard() {
         state.wait { $0.isBusy ? nil : () }
         sink.sink.discard()
@@ -93,23 +99,19 @@ final class LocalSendUpload: Sendable {
 
     // MARK: The connections' threads
 
-    /// Stores a file.
+    /// Stores a file, after those of other connections that came first.
     /// - Parameters:
+    ///   - number: the position of the file in the offer.
     ///   - link: closed when the session ends meanwhile.
-    ///   - read: passes on the content in pieces.
-    func store(
-        _ number: Int, from link: (any StreamLink)?,
-        _ read: ((UnsafeRawBufferPointer) throws(LocalSendConnection.ConnectionEnd) -> Void) throws(LocalSendConnection
-            .ConnectionEnd) -> Void
-    ) -> FileEnd {
-        let isTurn = state.wait { state -> Bool? in
-            guard state.ending == nil else { return false }
+    func store(_ number: Int, from link: (any StreamLink)?, _ read: ContentReader) -> FileEnd {
+        let hasTurn = state.wait { state -> Bool? in
+            guard state.outcome == nil else { return false }
             guard !state.isBusy else { return nil }
             (state.isBusy, state.link) = (true, link)
             return true
         }
-        guard isTurn else { return .failed }
-        defer { state.update { ($0.isBusy, $0.link, $0.lastArrival) = (false, nil, clock()) } }
+        guard hasTurn else { return .failed }
+        defer { state.update { ($0.isBusy, $0.link, $0.lastUse) = (false, nil, clock()) } }
         do throws(StorageError) {
             let file = offer.files[number]
             return try storeFile(part.map { $0.renumbered(file.header) } ?? file.header, file.digest, read)
@@ -121,9 +123,7 @@ final class LocalSendUpload: Sendable {
 
     /// - Parameter header: nil for a file that is not accepted.
     private func storeFile(
-        _ header: EntryHeader?, _ digest: [UInt8]?,
-        _ read: ((UnsafeRawBufferPointer) throws(LocalSendConnection.ConnectionEnd) -> Void) throws(LocalSendConnection
-            .ConnectionEnd) -> Void
+        _ header: EntryHeader?, _ digest: [UInt8]?, _ read: ContentReader
     ) throws(StorageError) -> FileEnd {
         guard let header else { return .failed }
         try begin(header)
@@ -133,7 +133,7 @@ final class LocalSendUpload: Sendable {
         var failure: StorageError?
         do throws(LocalSendConnection.ConnectionEnd) {
             try read { (content) throws(LocalSendConnection.ConnectionEnd) in
-                guard UInt64(content.count) <= size - count, state.withLock({ $0.ending == nil }) else {
+                guard UInt64(content.count) <= size - count, state.withLock({ $0.outcome == nil }) else {
                     throw LocalSendConnection.ConnectionEnd()
                 }
                 do throws(StorageError) {
@@ -149,7 +149,7 @@ final class LocalSendUpload: Sendable {
         } catch {
             if let failure { throw failure }
             // The connection has ended, or there is more content than was offered.
-            guard state.withLock({ $0.ending == nil }) else { return .failed }
+            guard state.withLock({ $0.outcome == nil }) else { return .failed }
             return try abandonFile(.broken)
         }
         guard count == size else { return try abandonFile(.broken) }
@@ -193,13 +193,13 @@ final class LocalSendUpload: Sendable {
     ///   - failure: the outcome when no file is stored.
     /// - Returns: whether that succeeded.
     func finish(missing: [Int] = [], of count: Int = 1, orFail failure: TransferResult? = nil) -> Bool {
-        let isTurn = state.wait { state -> Bool? in
-            guard state.ending == nil else { return false }
+        let hasTurn = state.wait { state -> Bool? in
+            guard state.outcome == nil else { return false }
             guard !state.isBusy else { return nil }
             state.isBusy = true
             return true
         }
-        guard isTurn else { return false }
+        guard hasTurn else { return false }
         defer { state.update { $0.isBusy = false } }
         guard missing.isEmpty || !sink.stored.isEmpty else {
             let failure = failure ?? TransferResult(outcome: .interrupted)
@@ -212,7 +212,7 @@ final class LocalSendUpload: Sendable {
             let missingFiles = MissingFiles(names, of: count)
             let delivered = missing.isEmpty ? try sink.sink.finish() : try sink.sink.finish(only: sink.stored)
             let outcome = missing.isEmpty ? TransferOutcome.completed : .failed(.storageFailed, at: .remote)
-            state.withLock { if $0.ending == nil { $0.ending = outcome } }
+            state.withLock { if $0.outcome == nil { $0.outcome = outcome } }
             result.fulfil(
                 TransferResult(
                     outcome: outcome, detail: missingFiles?.sentence, delivered: delivered,

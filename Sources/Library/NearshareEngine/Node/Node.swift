@@ -325,7 +325,7 @@ public final class Node: Sendable {
         if role == .responder { limits.unusedLinkTimeout = settings.limits.unusedLinkTimeout }
         return LinkDriver(
             link: link,
-            parts: LinkDriver.Parts(
+            parameters: LinkDriver.Parameters(
                 role: role, identity: settings.identity, name: settings.name, ciphers: RecordCiphers.local,
                 encryption: settings.encryption, limits: limits, clock: settings.clock,
                 wallClock: settings.wallClock, random: settings.random))

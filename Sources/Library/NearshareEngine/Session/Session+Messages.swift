@@ -173,7 +173,7 @@ extension Session {
         guard receivers.count == 1 || Set(receivers).count == receivers.count else {
             throw .invalidParameter("a receiver is listed twice")
         }
-        guard !receivers.contains(node.id) else { throw .isThisNode }
+        guard !receivers.contains(node.id) else { throw .thisNode }
     }
 
     private static var noMembers: SessionError {
@@ -416,7 +416,7 @@ extension Session {
     private func knownLink(to member: PeerID) -> Result<SessionLink?, SessionError> {
         state.withLock { state in
             if let refusal = state.refusal { return .failure(refusal) }
-            guard member != node.id else { return .failure(.isThisNode) }
+            guard member != node.id else { return .failure(.thisNode) }
             guard state.members.roster.state(of: member).isConnected else { return .failure(.notConnected(member)) }
             // The peer refuses streams and offers until it has joined as well (A1).
             guard state.members.roster.isLinked(member) else { return .success(nil) }

@@ -23,7 +23,7 @@ extension Session {
             var roster = state.members.roster
             if let end = state.end { return .failure(end) }
             guard roster.isFounder else { return .failure(.invalidParameter("only the founder of a session removes members")) }
-            guard member != node.id else { return .failure(.isThisNode) }
+            guard member != node.id else { return .failure(.thisNode) }
             guard roster.member(member) != nil else { return .failure(.notConnected(member)) }
             guard roster.canRemove else {
                 return .failure(.unavailable("too many members were removed; start another session"))

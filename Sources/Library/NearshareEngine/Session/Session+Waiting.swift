@@ -22,7 +22,7 @@ extension Session {
     private func isConnected(to member: PeerID) -> Result<Bool, SessionError> {
         state.withLock { state in
             if let end = state.end { return .failure(end) }
-            guard member != node.id else { return .failure(.isThisNode) }
+            guard member != node.id else { return .failure(.thisNode) }
             guard state.members.roster.member(member) != nil else { return .failure(.notConnected(member)) }
             return .success(state.members.roster.state(of: member).isConnected)
         }

@@ -46,8 +46,8 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The error of an operation with another member that names this node.
-    package static var isThisNode: SessionError { .invalidParameter("the peer is this node; name another member") }
+    /// The error of an operation with another member whose argument is this node.
+    package static var thisNode: SessionError { .invalidParameter("the peer is this node; name another member") }
 
     init(_ error: NodeError) {
         switch error {

@@ -8,7 +8,7 @@ public final class TransferProgressManager: Sendable {
         var order: [TransferID] = []
     }
 
-    /// Limit on remembered transfers; ended ones are dropped first.
+    /// Limit on remembered transfers: beyond it, those that ended are dropped, and active ones stay.
     package static let capacity = 1024
 
     private let state = Mutex(State())
@@ -32,6 +32,7 @@ public final class TransferProgressManager: Sendable {
         return true
     }
 
+    /// Adds a transfer that begins.
     func add(_ transfer: Transfer) {
         state.withLock { state in
             if state.order.count >= Self.capacity {
