@@ -209,16 +209,16 @@ import Testing
             let bytes = (0..<HotspotNetwork.randomByteCount).map { _ in UInt8.random(in: 0...255, using: &random) }
             let office = [IPSubnet(.v4(0x0a00_0005), prefixLength: 8), IPSubnet(.v4(0xac10_0101), prefixLength: 16)]
             let (accessPoint, station) = try #require(HotspotNetwork.addresses(random: bytes, avoiding: office))
-            #expect(!HotspotNetwork.overlaps(accessPoint, office))
+            #expect(!HotspotNetwork.overlaps(accessPoint, anyOf: office))
             #expect(
                 HotspotNetwork(
                     ssid: "nearshare-a", passphrase: "12345678", band: nil, accessPointAddress: accessPoint,
                     stationAddress: station)
                     != nil)
         }
-        #expect(HotspotNetwork.overlaps(.v4(0x0a01_0201), [IPSubnet(.v4(0x0a01_02f0), prefixLength: 28)]))
-        #expect(HotspotNetwork.overlaps(.v4(0x0a01_0201), [IPSubnet(.v4(0x0a01_0005), prefixLength: 16)]))
-        #expect(!HotspotNetwork.overlaps(.v4(0x0a01_0201), [IPSubnet(.v4(0x0a01_0305), prefixLength: 24)]))
+        #expect(HotspotNetwork.overlaps(.v4(0x0a01_0201), anyOf: [IPSubnet(.v4(0x0a01_02f0), prefixLength: 28)]))
+        #expect(HotspotNetwork.overlaps(.v4(0x0a01_0201), anyOf: [IPSubnet(.v4(0x0a01_0005), prefixLength: 16)]))
+        #expect(!HotspotNetwork.overlaps(.v4(0x0a01_0201), anyOf: [IPSubnet(.v4(0x0a01_0305), prefixLength: 24)]))
         let all = [IPSubnet(.v4(0x0a00_0001), prefixLength: 0)]
         #expect(HotspotNetwork.addresses(random: [UInt8](repeating: 1, count: 32), avoiding: all) == nil)
     }

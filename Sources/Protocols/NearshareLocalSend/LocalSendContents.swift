@@ -91,7 +91,7 @@ package struct LocalSendContents: Sendable {
     /// The body of `prepare-upload`.
     package func body(from device: LocalSendDevice) -> [UInt8] {
         let members = files.enumerated().map { JSONElement.Member(name: "\($0)", value: describe($1, number: $0)) }
-        return Array(JSONElement.members(["info": device.registered, "files": .object(members)]).text.utf8)
+        return Array(JSONElement.members(["info": device.registrationElement, "files": .object(members)]).text.utf8)
     }
 
     private func describe(_ file: File, number: Int) -> JSONElement {

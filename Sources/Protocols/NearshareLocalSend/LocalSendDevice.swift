@@ -7,8 +7,8 @@ package struct LocalSendDevice: Sendable, Hashable {
     package static let protocolVersion = "2.1"
     /// The UDP port of announcements, and the preferred TCP port.
     package static let port: UInt16 = 53317
-    /// The groups of announcements: 224.0.0.167, and ff12::fd3a:e420 in versions from 2.2.
-    package static let groups = [IPAddress.v4(0xe000_00a7), .v6(0xff12_0000_0000_0000, 0x0000_0000_fd3a_e420)]
+    /// The multicast groups of announcements: 224.0.0.167, and ff12::fd3a:e420 in versions from 2.2.
+    package static let multicastGroups = [IPAddress.v4(0xe000_00a7), .v6(0xff12_0000_0000_0000, 0x0000_0000_fd3a_e420)]
     /// Limit on an announcement, and on the bodies that contain a device alone.
     package static let maximumByteCount = 4096
     private static let maximumFingerprintByteCount = 128
@@ -23,7 +23,7 @@ package struct LocalSendDevice: Sendable, Hashable {
     package let port: UInt16
     /// Whether its server speaks TLS.
     package let isSecure: Bool
-    /// Whether the device expects an answer; nil where it does not say.
+    /// Whether the device asks others to answer (`announce`); nil where it does not say.
     package let announces: Bool?
     /// Whether the device is a nearshare node, as it claims.
     package let isNearshare: Bool
@@ -68,7 +68,7 @@ package struct LocalSendDevice: Sendable, Hashable {
         (self.name, self.fingerprint, self.port) = (name, fingerprint, port)
     }
 
-    /// SHA-256 of the claimed certificate; nil where the claim is none.
+    /// SHA-256 of the claimed certificate; nil over plain HTTP, and for a fingerprint that is no SHA-256.
     package var certificate: [UInt8]? {
         guard isSecure, let bytes = Hex.decode(fingerprint), bytes.count == 32 else { return nil }
         return bytes
@@ -78,10 +78,10 @@ package struct LocalSendDevice: Sendable, Hashable {
     package func claims(_ fingerprint: [UInt8]) -> Bool { self.fingerprint.lowercased() == Hex.encode(fingerprint) }
 
     /// The body of `register`.
-    package var registration: [UInt8] { Array(registered.text.utf8) }
+    package var registration: [UInt8] { Array(registrationElement.text.utf8) }
 
-    /// This node with the location of its server.
-    var registered: JSONElement { .object(description + location) }
+    /// The device with the location of its server, as in `register` and in offers.
+    var registrationElement: JSONElement { .object(description + location) }
 
     /// The datagram that makes other devices answer.
     package var announcement: [UInt8] {

@@ -128,7 +128,7 @@ final class PreparedHotspot: Sendable {
                 started = network
                 negotiation.announce(network)
             case .network(let network):
-                guard !HotspotNetwork.overlaps(network.accessPointAddress, localNetworks()) else { throw .overlapping }
+                guard !HotspotNetwork.overlaps(network.accessPointAddress, anyOf: localNetworks()) else { throw .overlapping }
                 let role = WiFiRole.station(
                     network.stationAddress, prefixLength: HotspotNetwork.prefixLength, network.band)
                 try await start(network, as: role, negotiation)

@@ -53,7 +53,7 @@ extension Node {
     private func announce(_ server: LocalSendServer) throws(ThreadError) {
         guard let groups = settings.groups else { return }
         var sockets: [any GroupSocket] = []
-        for group in LocalSendDevice.groups {
+        for group in LocalSendDevice.multicastGroups {
             do throws(LinkError) {
                 sockets.append(
                     try groups.open(group: group, port: LocalSendDevice.port, interface: settings.interface))

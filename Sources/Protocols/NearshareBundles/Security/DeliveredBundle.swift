@@ -11,7 +11,7 @@ package struct DeliveredBundle: Sendable, Hashable {
     /// The peer that sealed it for this node; nil for readable content for everyone.
     package var sealedBy: AuthenticatedPeer?
     package var isForEveryone: Bool
-    /// By the sender's clock.
+    /// The time of creation by the sender's clock.
     package var created: WallTime
     package var hopCount: Int
 }

@@ -17,13 +17,13 @@ struct OutgoingTransfers: Sendable {
         case awaitingResumePoint(TransferFeatures, deadline: MonotonicInstant)
         case comparing(Comparison)
         case sending
-        /// - Parameter deadline: nil until the time is known.
+        /// - Parameter deadline: nil until ``OutgoingTransfers/advance(to:)`` has set it.
         case awaitingReceipt(deadline: MonotonicInstant?)
         case cancelling(CancelReason, wasComplete: Bool, deadline: MonotonicInstant)
     }
 
     /// The step of a comparison. The receiver never goes back, and leaves out what it does not need.
-    private enum Comparison: Int {
+    private enum Comparison {
         case listing
         case hashing
         case compared
@@ -31,8 +31,8 @@ struct OutgoingTransfers: Sendable {
 
     private var states: [TransferID: State] = [:]
     private var ended = RecentTransferIDs()
-    /// The features that the peer was told last.
-    private var announced: TransferFeatures = []
+    /// The features in the last `features` frame to the peer; none before.
+    private var announcedFeatures: TransferFeatures = []
 
     var isEmpty: Bool { states.isEmpty }
 
@@ -48,16 +48,16 @@ struct OutgoingTransfers: Sendable {
     mutating func offer(_ offer: TransferOffer, now: MonotonicInstant) -> [DirectReaction] {
         precondition(states[offer.id] == nil, "a transfer id is used twice")
         states[offer.id] = .offered(expiry: now + offer.timeout + DirectLimits.expiryGrace, features: offer.features)
-        defer { announced = offer.features }
-        return (offer.features == announced ? [] : [.send(.features(offer.features))])
+        defer { announcedFeatures = offer.features }
+        return (offer.features == announcedFeatures ? [] : [.send(.features(offer.features))])
             + (offer.contents.isEmpty ? [] : [.send(.contents(offer.id, offer.contents))]) + [.send(.offer(offer))]
     }
 
     /// States an ability for the offers of the peer.
     mutating func announce(_ feature: TransferFeatures) -> [DirectReaction] {
-        guard !announced.isSuperset(of: feature) else { return [] }
-        announced.formUnion(feature)
-        return [.send(.features(announced))]
+        guard !announcedFeatures.isSuperset(of: feature) else { return [] }
+        announcedFeatures.formUnion(feature)
+        return [.send(.features(announcedFeatures))]
     }
 
     /// Records that the last block, with the end mark, is about to be written: the receipt may follow it at once.
@@ -152,7 +152,8 @@ struct OutgoingTransfers: Sendable {
         }
     }
 
-    /// The driver checks the count of the set, which it knows.
+    /// Handles the files whose digests the receiver requests. The driver checks the size of the set: only the driver knows the
+    /// number of listed files.
     mutating func receiveCandidates(_ id: TransferID, _ files: FileSet) throws(MalformedInput) -> [DirectReaction] {
         switch states[id] {
         case .comparing(.listing):

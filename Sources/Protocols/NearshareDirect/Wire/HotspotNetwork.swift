@@ -4,21 +4,21 @@ package import NearshareBase
 package struct HotspotNetwork: Sendable, Hashable {
     package let ssid: String
     package let passphrase: String
-    /// nil where the access point does not say it.
+    /// The band of the radio; nil where the access point does not state it.
     package let band: WiFiBand?
     /// The IPv4 address of the access point.
     package let accessPointAddress: IPAddress
     /// The IPv4 address of the station.
     package let stationAddress: IPAddress
 
-    /// The first characters of each SSID: no such network is a user's own, so that a peer cannot pass its network off as one that
-    /// this machine knows.
+    /// The first characters of each SSID, which no network of a user has: a peer cannot pass its network off as one that this
+    /// machine knows.
     package static let ssidPrefix = "nearshare-"
     /// Limit on an SSID, in bytes (IEEE 802.11, 9.4.2.2).
     package static let maximumSSIDByteCount = 32
     /// Length of a passphrase, in characters (IEEE 802.11, annex J.4).
     package static let passphraseLength = 8...63
-    /// Bits that both addresses share.
+    /// Number of leading bits that both addresses share.
     package static let prefixLength = 24
 
     /// - Returns: nil where a value breaks the rules of section 17.
@@ -53,16 +53,16 @@ package struct HotspotNetwork: Sendable, Hashable {
         random: [UInt8], avoiding networks: [IPSubnet]
     ) -> (accessPoint: IPAddress, station: IPAddress)? {
         for start in stride(from: 0, to: random.count - 1, by: 2) {
-            let (one, two) = (UInt32(random[start]), UInt32(random[start + 1]))
-            // The last candidates are in the smaller ranges: a machine in all of 10/8 has none in the first.
+            let (first, second) = (UInt32(random[start]), UInt32(random[start + 1]))
+            // Two of four candidates are in the smaller ranges: a machine in all of 10/8 has no free network there.
             let base: UInt32 =
                 switch start / 2 % 4 {
-                case 2: 0xac10_0000 | (one & 0xf) << 16 | two << 8
-                case 3: 0xc0a8_0000 | two << 8
-                default: 0x0a00_0000 | one << 16 | two << 8
+                case 2: 0xac10_0000 | (first & 0xf) << 16 | second << 8
+                case 3: 0xc0a8_0000 | second << 8
+                default: 0x0a00_0000 | first << 16 | second << 8
                 }
             let accessPoint = IPAddress.v4(base | 1)
-            if !overlaps(accessPoint, networks) { return (accessPoint, .v4(base | 2)) }
+            if !overlaps(accessPoint, anyOf: networks) { return (accessPoint, .v4(base | 2)) }
         }
         return nil
     }
@@ -71,7 +71,7 @@ package struct HotspotNetwork: Sendable, Hashable {
     package static let randomByteCount = 32
 
     /// Whether the network of 24 bits with this address has addresses in common with one of the others.
-    package static func overlaps(_ address: IPAddress, _ networks: [IPSubnet]) -> Bool {
+    package static func overlaps(_ address: IPAddress, anyOf networks: [IPSubnet]) -> Bool {
         networks.contains { address.shares(prefixLength: min($0.prefixLength, prefixLength), with: $0.address) }
     }
 }

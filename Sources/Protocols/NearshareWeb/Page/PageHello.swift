@@ -19,7 +19,7 @@ struct PageHello: Sendable {
         helloKey = SecretBytes(bytes)
         self.browser = browser
         let proof = body.dropFirst(AgreementPublicKey.byteCount)
-        let nonce = PageKeys.nonce(.hello, 0, 0)
+        let nonce = PageKeys.nonce(.hello, first: 0, second: 0)
         guard (try? ChaCha20Poly1305.open(proof, key: helloKey, nonce: nonce, authenticating: [])) != nil else {
             throw .forbidden
         }
@@ -28,6 +28,7 @@ struct PageHello: Sendable {
     /// The node's public key for the browser. Sealed, because the page's key is a digest of it.
     func sealedNodeKey(_ secret: PageSecret) -> [UInt8] {
         ChaCha20Poly1305.seal(
-            secret.agreementKey.publicKey.bytes, key: helloKey, nonce: PageKeys.nonce(.nodeKey, 0, 0), authenticating: [])
+            secret.agreementKey.publicKey.bytes, key: helloKey, nonce: PageKeys.nonce(.nodeKey, first: 0, second: 0),
+            authenticating: [])
     }
 }

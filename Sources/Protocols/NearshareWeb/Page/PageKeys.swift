@@ -6,7 +6,7 @@ internal import NearshareCrypto
 struct PageKeys: Sendable {
     static let nonceByteCount = 16
 
-    /// The kinds of records. A kind and two numbers make the nonce, so that no key seals two records under one.
+    /// The kinds of records. A nonce consists of a kind and two numbers, so that no key seals two records under the same one.
     enum RecordKind: UInt32, Sendable {
         case hello = 1
         case message = 2
@@ -42,24 +42,29 @@ struct PageKeys: Sendable {
     }
 
     /// Opens a record of the browser.
+    /// - Parameters:
+    ///   - first: the first number of the nonce, which depends on the kind.
+    ///   - second: the second number of the nonce.
     func open(
         _ sealed: ArraySlice<UInt8>, _ kind: RecordKind, first: UInt32, second: UInt32
     ) throws(CryptoError) -> [UInt8] {
-        try ChaCha20Poly1305.open(sealed, key: browserKey, nonce: Self.nonce(kind, first, second), authenticating: [])
+        try ChaCha20Poly1305.open(
+            sealed, key: browserKey, nonce: Self.nonce(kind, first: first, second: second), authenticating: [])
     }
 
     /// Seals a state or content for the browser.
-    /// - Parameter number: different for each.
+    /// - Parameter number: used once in a session.
     /// - Returns: the number and the sealed bytes.
     func seal(_ bytes: [UInt8], _ kind: RecordKind, number: UInt64) -> [UInt8] {
-        let nonce = Self.nonce(kind, UInt32(truncatingIfNeeded: number >> 32), UInt32(truncatingIfNeeded: number))
+        let nonce = Self.nonce(
+            kind, first: UInt32(truncatingIfNeeded: number >> 32), second: UInt32(truncatingIfNeeded: number))
         var record = ByteWriter()
         record.write(number)
         record.write(ChaCha20Poly1305.seal(bytes, key: serverKey, nonce: nonce, authenticating: []))
         return record.bytes
     }
 
-    static func nonce(_ kind: RecordKind, _ first: UInt32, _ second: UInt32) -> [UInt8] {
+    static func nonce(_ kind: RecordKind, first: UInt32, second: UInt32) -> [UInt8] {
         [kind.rawValue, first, second].flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> (24 - 8 * $0)) } }
     }
 }
