@@ -51,7 +51,7 @@ package final class SQLiteConversationStore: ConversationStore {
                         text TEXT NOT NULL,
                         time INTEGER NOT NULL,
                         mark INTEGER NOT NULL,
-                        -- Of two people who make up the same id, neither silences the other or us.
+                        -- Authors choose the ids: one that takes the id of another hides no line of that author.
                         UNIQUE (conversation, author, id)
                     ) STRICT;
                     CREATE INDEX lineByConversation ON line (conversation, number);
@@ -86,7 +86,7 @@ package final class SQLiteConversationStore: ConversationStore {
                     ) STRICT;
                     """)
         }
-        // The size of each conversation, kept by triggers, so that no line is read to find what has to give way.
+        // The size of each conversation, kept by triggers, so that no line is read to find those to remove.
         migrator.registerMigration("2") { database in
             try database.execute(
                 sql: """
@@ -215,8 +215,9 @@ package final class SQLiteConversationStore: ConversationStore {
         }
     }
 
-    /// Removes lines of others from the public room while these take too much room. Friends and others have half each, whatever
-    /// the other half holds; in both, the author with the most bytes loses its oldest line first.
+    /// Removes lines of others from the public room while these exceed their limit of bytes. Friends have one half of it and
+    /// other authors the other, however little the other half holds; in both, the author with the most bytes loses its oldest
+    /// line first.
     private static func trimPublicRoom(_ limits: ConversationLimits, _ database: Database) throws {
         while let usage = try Row.fetchOne(
             database, sql: "SELECT bytes, friendBytes FROM usage WHERE conversation = ?",
@@ -225,7 +226,7 @@ package final class SQLiteConversationStore: ConversationStore {
             let (bytes, friendBytes): (Int, Int) = (usage[0], usage[1])
             guard bytes > limits.roomBytes else { return }
             let isFriend = bytes - friendBytes <= limits.roomBytes / 2
-            // Among many authors with little each, the oldest line of all goes: otherwise a new author's first line would.
+            // Among many authors with few bytes each, the oldest line of all is removed, not that of a new author.
             let largest = try Row.fetchOne(
                 database, sql: "SELECT author FROM roomUsage WHERE isFriend = ? AND bytes > ? ORDER BY bytes DESC LIMIT 1",
                 arguments: [isFriend, limits.roomBytesPerAuthor])
@@ -240,7 +241,7 @@ package final class SQLiteConversationStore: ConversationStore {
         }
     }
 
-    /// Removes the oldest lines of the largest or oldest conversations that no friend and no line of the user protects.
+    /// Removes the oldest lines of the largest or oldest conversations in which neither a friend nor the user has written.
     private static func trimUntrustedConversations(_ limits: ConversationLimits, _ database: Database) throws {
         let untrusted = "ownLines = 0 AND friendBytes = 0 AND conversation <> ?"
         let room = Conversation.publicRoom.text
@@ -276,12 +277,16 @@ package final class SQLiteConversationStore: ConversationStore {
                     database, sql: "SELECT number, mark FROM line WHERE conversation = ? AND id = ? AND author IS NULL",
                     arguments: [conversation.text, id])
             else { return false }
-            return try Self.raise(row[0], from: row[1], to: status, database)
+            return try Self.updateStatus(ofLine: row[0], from: row[1], to: status, database)
         }
     }
 
-    private static func raise(_ number: Int, from present: Int, to status: MessageStatus, _ database: Database) throws -> Bool {
-        guard MessageStatus(rawValue: present)?.canChange(to: status) == true else { return false }
+    /// Updates the status of a line, where the order of statuses allows that.
+    /// - Parameter current: the raw value of its status.
+    private static func updateStatus(
+        ofLine number: Int, from current: Int, to status: MessageStatus, _ database: Database
+    ) throws -> Bool {
+        guard MessageStatus(rawValue: current)?.canChange(to: status) == true else { return false }
         try database.execute(sql: "UPDATE line SET mark = ? WHERE number = ?", arguments: [status.rawValue, number])
         return true
     }
@@ -372,7 +377,7 @@ package final class SQLiteConversationStore: ConversationStore {
                     database, sql: "SELECT number FROM line WHERE conversation = ? AND id = ? AND author IS NULL",
                     arguments: [conversation.text, id])
             else { return }
-            // Delivered parts stay so: phones acknowledge a text once.
+            // A delivered part stays delivered: phones acknowledge a text once.
             let delivered = try Set(
                 String.fetchAll(
                     database, sql: "SELECT id FROM part WHERE line = ? AND mark IN (?, ?)",
@@ -416,7 +421,7 @@ package final class SQLiteConversationStore: ConversationStore {
             else { return nil }
             // A text is lost with any of its parts.
             let reached: MessageStatus = row[1] ? .failed : MessageStatus(rawValue: row[2]) ?? .waiting
-            guard try Self.raise(line, from: row[0], to: reached, database) else { return nil }
+            guard try Self.updateStatus(ofLine: line, from: row[0], to: reached, database) else { return nil }
             if reached >= .delivered { try database.execute(sql: "DELETE FROM part WHERE line = ?", arguments: [line]) }
             return try Row.fetchOne(database, sql: "SELECT \(Self.columns) FROM line WHERE number = ?", arguments: [line])
                 .flatMap { ChatMessage($0) }
@@ -472,7 +477,7 @@ package final class SQLiteConversationStore: ConversationStore {
             try database.execute(
                 sql: """
                     DELETE FROM piece WHERE (sender, textID) IN (
-                        SELECT sender, textID FROM piece WHERE isFriend = \(Self.largerHalf(of: "piece"))
+                        SELECT sender, textID FROM piece WHERE isFriend = \(Self.isFriendOfEvictedRows(in: "piece"))
                         ORDER BY time LIMIT max(0, (SELECT count(*) FROM piece) - ?1))
                     """,
                 arguments: [limits.fragments])
@@ -480,8 +485,9 @@ package final class SQLiteConversationStore: ConversationStore {
         }
     }
 
-    /// SQL that is 1 for the rows of friends, 0 for those of others: 0 where others exceed half of the limit `?1`.
-    private static func largerHalf(of table: String) -> String {
+    /// SQL for the `isFriend` of the rows to remove first: those of others where these exceed half of the limit `?1`, else those
+    /// of friends.
+    private static func isFriendOfEvictedRows(in table: String) -> String {
         "((SELECT count(*) FROM \(table) WHERE isFriend = 0) <= ?1 / 2)"
     }
 
@@ -503,7 +509,7 @@ package final class SQLiteConversationStore: ConversationStore {
             try database.execute(
                 sql: """
                     DELETE FROM arrival WHERE number IN (
-                        SELECT number FROM arrival WHERE isFriend = \(Self.largerHalf(of: "arrival"))
+                        SELECT number FROM arrival WHERE isFriend = \(Self.isFriendOfEvictedRows(in: "arrival"))
                         ORDER BY number LIMIT max(0, (SELECT count(*) FROM arrival) - ?1))
                     """,
                 arguments: [limits.arrivals])

@@ -16,10 +16,10 @@ struct DirectoryCursor {
         }
     }
 
-    /// The present directory.
+    /// The current directory.
     private(set) var directory: FileDescriptor
-    /// The directories above it, from the one where the cursor began.
-    private var above: [Identity] = []
+    /// The directories above the current one, from the one where the cursor began.
+    private var ancestors: [Identity] = []
 
     init(_ directory: FileDescriptor) {
         self.directory = directory
@@ -34,13 +34,13 @@ struct DirectoryCursor {
     }
 
     private mutating func descend(to child: FileDescriptor) throws(StorageError) {
-        above.append(try Identity(directory))
+        ancestors.append(try Identity(directory))
         directory = child
     }
 
     mutating func ascend() throws(StorageError) {
         let parent = try directory.openDirectory("..")
-        guard above.popLast() == (try Identity(parent)) else {
+        guard ancestors.popLast() == (try Identity(parent)) else {
             throw StorageError(.failed, "a folder was moved while it was in use")
         }
         directory = parent

@@ -33,7 +33,7 @@ struct DirectoryListing {
             // The name ends with a NUL, beyond the field's 256 bytes where a file system has longer names.
             let field = UnsafeRawPointer(entry) + Self.nameOffset
             let name = UnsafeRawBufferPointer(start: field, count: strlen(field.assumingMemoryBound(to: CChar.self)))
-            if !name.elementsEqual([46]), !name.elementsEqual([46, 46]) {
+            if !name.elementsEqual(".".utf8), !name.elementsEqual("..".utf8) {
                 starts.append(UInt32(bytes.count))
                 bytes.append(Self.kind(entry.pointee.d_type).rawValue)
                 bytes.append(contentsOf: name)

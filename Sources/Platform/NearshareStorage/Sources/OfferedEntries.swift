@@ -3,13 +3,14 @@ internal import NearshareBase
 /// The headers of all entries of a source when it was offered, by which a later pass recognises those that have changed. Compact:
 /// an entry takes about 40 bytes.
 struct OfferedEntries: Sendable {
-    /// Limit on the bytes of all entries, about 200,000: a source of more fails with the first one that is lost.
+    /// Limit on the bytes of all entries, about 200,000. Beyond it none is kept, and a transfer fails at the first entry that
+    /// has changed.
     static let maximumByteCount = 8 << 20
 
-    /// For each entry item, kind, size, modified, permissions, depth, last component and target of a link; the other components
-    /// are those of the folder before it.
+    /// For each entry: item, kind, size, modified, permissions, depth, the last component of its path, and the target of a link.
+    /// The other components are those of the folder before it.
     private var bytes: [UInt8] = []
-    /// Whether no entry is left out.
+    /// Whether all entries are kept; otherwise none is.
     private(set) var isComplete = true
 
     /// Appends the next entry in the order of the stream.
@@ -49,7 +50,7 @@ struct OfferedEntries: Sendable {
         /// - Returns: nil after the last entry.
         mutating func next() -> EntryHeader? {
             guard position < bytes.count else { return nil }
-            // Written above, so it never fails.
+            // `append` wrote the bytes, so decoding never fails.
             return try? decode()
         }
 
