@@ -86,7 +86,7 @@ struct ConversationStoreTests {
 
     @Test("lines are found by their text, and removed by conversation")
     func searchedAndCleared() throws {
-        for (number, text) in ["Good Morning", "100%", "good night", "_"].enumerated() {
+        for (number, text) in ["Good Morning", "100%", "good night", "_", "Änderung"].enumerated() {
             #expect(try store.insert(line("\(number)", in: .peer(anna), text)) != nil)
         }
         #expect(try store.insert(line("9", in: .publicRoom, "good morning")) != nil)
@@ -95,6 +95,7 @@ struct ConversationStoreTests {
         #expect(try store.messages(of: .peer(anna), containing: "good", limit: 1).map(\.text) == ["good night"])
         #expect(try store.messages(of: .peer(anna), containing: "%", limit: 10).map(\.text) == ["100%"])
         #expect(try store.messages(of: .peer(anna), containing: "_", limit: 10).map(\.text) == ["_"])
+        #expect(try store.messages(of: .peer(anna), containing: "äNDER", limit: 10).map(\.text) == ["Änderung"])
         try store.removeMessages(of: .peer(anna))
         #expect(try store.messages(of: .peer(anna), before: nil, limit: 10).isEmpty)
         #expect(try store.pendingMessages().map(\.message.id) == ["9"])

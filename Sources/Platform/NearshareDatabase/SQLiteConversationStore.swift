@@ -317,11 +317,12 @@ package final class SQLiteConversationStore: ConversationStore {
         try file.read { database in
             try Row.fetchAll(
                 database,
+                // The function of GRDB knows all letters, that of SQLite those of ASCII.
                 sql: """
-                    SELECT \(Self.columns) FROM line WHERE conversation = ? AND instr(lower(text), lower(?)) > 0
+                    SELECT \(Self.columns) FROM line WHERE conversation = ? AND instr(swiftLowercaseString(text), ?) > 0
                     ORDER BY number DESC LIMIT ?
                     """,
-                arguments: [conversation.text, text, limit]
+                arguments: [conversation.text, text.lowercased(), limit]
             ).reversed().compactMap { ChatMessage($0) }
         }
     }

@@ -120,7 +120,7 @@ package protocol ConversationStore: Sendable {
     /// - Parameter number: only messages before this one; nil for the newest of all.
     func messages(of conversation: Conversation, before number: Int?, limit: Int) throws(StorageError) -> [ChatMessage]
 
-    /// The newest messages of a conversation that contain a text, in their order. The case of ASCII letters is ignored.
+    /// The newest messages of a conversation that contain a text, in their order. The case of letters is ignored.
     func messages(of conversation: Conversation, containing text: String, limit: Int) throws(StorageError) -> [ChatMessage]
 
     /// Removes all messages of a conversation, with their transmissions.
