@@ -160,7 +160,7 @@ import Testing
     @Test func `configurations are understood as libfaad2 does`() throws {
         func configuration(_ bytes: UInt8...) throws -> (Int, Int, Int) {
             let found = try AACConfiguration(bytes)
-            return (found.rate, found.channels, found.packetFrames)
+            return (found.rate, found.channels, found.framesPerPacket)
         }
         #expect(try configuration(0x12, 0x10) == (44_100, 2, 1024))
         #expect(try configuration(0x14, 0x0c) == (16_000, 1, 960))

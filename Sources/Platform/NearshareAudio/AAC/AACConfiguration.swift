@@ -10,7 +10,7 @@ package struct AACConfiguration: Sendable, Hashable {
     /// One or two; more channels are mixed into two.
     package let channels: Int
     /// Frames of a packet, before SBR.
-    package let packetFrames: Int
+    package let framesPerPacket: Int
 
     /// Limit on the bytes, of which two to eight are usual.
     static let maximumByteCount = 64
@@ -65,7 +65,7 @@ package struct AACConfiguration: Sendable, Hashable {
         guard AudioFormat.rates.contains(rate) else {
             throw AudioError(.damaged, "its AAC sound has \(rate) samples a second, which is not supported")
         }
-        packetFrames = try read(1) == 1 ? 960 : 1024
+        framesPerPacket = try read(1) == 1 ? 960 : 1024
         channels = layout == 1 && !hasParametricStereo ? 1 : 2
     }
 }

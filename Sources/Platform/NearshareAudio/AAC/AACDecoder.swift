@@ -6,7 +6,7 @@ final class AACDecoder {
     /// Frames a second of the decoded samples: those of the configuration, or twice as many with SBR.
     let rate: Int
     /// Frames of a decoded packet.
-    let packetFrames: Int
+    let framesPerPacket: Int
     private let channels: Int
     private let library: nearshare_faad
     private let handle: NeAACDecHandle
@@ -29,7 +29,7 @@ final class AACDecoder {
         var outputChannels: UInt8 = 0
         let result = library.NeAACDecInit2(handle, &bytes, UInt(bytes.count), &outputRate, &outputChannels)
         rate = Int(clamping: outputRate)
-        packetFrames = configuration.packetFrames * (rate == 2 * configuration.rate ? 2 : 1)
+        framesPerPacket = configuration.framesPerPacket * (rate == 2 * configuration.rate ? 2 : 1)
         guard result == 0, [configuration.rate, 2 * configuration.rate].contains(rate) else {
             // All properties are set, so deinit releases the handle.
             throw AudioError(.damaged, "its AAC sound is of a kind that is not supported")
@@ -51,7 +51,7 @@ final class AACDecoder {
         let decodedChannels = Int(info.channels)
         // The first packet may give no samples.
         guard let output, decodedChannels > 0, info.samples > 0 else { return }
-        guard info.samplerate == UInt(rate), Int(info.samples) == packetFrames * decodedChannels else {
+        guard info.samplerate == UInt(rate), Int(info.samples) == framesPerPacket * decodedChannels else {
             throw AudioError(.damaged, "its AAC sound changes its rate")
         }
         let decoded = UnsafeBufferPointer(

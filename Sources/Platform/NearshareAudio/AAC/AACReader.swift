@@ -30,10 +30,10 @@ package final class AACReader: NoteSamples {
         self.format = format
     }
 
-    package var frames: Int { track.packets.count * decoder.packetFrames }
+    package var frames: Int { track.packets.count * decoder.framesPerPacket }
 
     package var position: Int {
-        let decoded = nextPacket * decoder.packetFrames - (samples.count - readCount) / format.channels
+        let decoded = nextPacket * decoder.framesPerPacket - (samples.count - readCount) / format.channels
         return min(max(0, decoded + droppedFrames), frames)
     }
 
@@ -51,8 +51,8 @@ package final class AACReader: NoteSamples {
     package func seek(to frame: Int) throws(AudioError) {
         let target = min(max(0, frame), frames)
         // A packet is decoded with the one before it.
-        nextPacket = max(0, target / decoder.packetFrames - 1)
-        droppedFrames = target - nextPacket * decoder.packetFrames
+        nextPacket = max(0, target / decoder.framesPerPacket - 1)
+        droppedFrames = target - nextPacket * decoder.framesPerPacket
         (samples, readCount) = ([], 0)
         decoder.prepare(forPacket: nextPacket)
     }
@@ -64,11 +64,11 @@ package final class AACReader: NoteSamples {
         do throws(AudioError) {
             try decoder.decode(file.read(packet.byteCount, at: packet.offset), into: &samples)
         } catch {
-            let seconds = nextPacket * track.configuration.packetFrames / track.configuration.rate
+            let seconds = nextPacket * track.configuration.framesPerPacket / track.configuration.rate
             throw AudioError(error.code, "\(shown(file.path)) is damaged after \(seconds) s: \(error)")
         }
         nextPacket += 1
-        let dropped = min(droppedFrames, decoder.packetFrames)
+        let dropped = min(droppedFrames, decoder.framesPerPacket)
         droppedFrames -= dropped
         readCount = min(dropped * format.channels, samples.count)
     }

@@ -3,7 +3,8 @@ package import NearshareInterfaces
 
 /// The AAC sound of a file: the decoder's configuration and the place of each packet.
 ///
-/// Files of peers are read with it before they are decoded: in Swift, with a limit on everything, and without any of the sound.
+/// A file of a peer is checked in this way before a decoder reads it: in Swift, with limits on sizes and counts, and without its
+/// sound.
 package struct AACTrack: Sendable {
     package struct Packet: Sendable, Hashable {
         package var offset: UInt64
@@ -13,11 +14,11 @@ package struct AACTrack: Sendable {
     }
 
     package let configuration: AACConfiguration
-    /// The packets within the file, none of them empty.
+    /// The packets that lie within the file; none is empty.
     package let packets: [Packet]
     /// The time of the recording, as the file claims it.
     package let recorded: WallTime?
-    /// Whether the end is missing.
+    /// Whether the end of the sound is missing.
     package let isTruncated: Bool
     /// Numbers that are the same for all copies of a recording.
     package let checksums: [UInt32]
@@ -58,11 +59,11 @@ package struct AACTrack: Sendable {
         byteCount = size
     }
 
-    /// Frames before SBR.
-    var frames: Int { packets.count * configuration.packetFrames }
+    /// The number of frames, before SBR (spectral band replication) doubles them.
+    var frameCount: Int { packets.count * configuration.framesPerPacket }
 }
 
-// MARK: MP4
+// MARK: MP4 (sections are those of ISO/IEC 14496-12, where no other part is named)
 
 extension AACTrack {
     /// - Parameters:
@@ -110,7 +111,7 @@ extension AACTrack {
         return found[0]
     }
 
-    /// Section 8.5.2, and ISO/IEC 14496-14, section 5.6.
+    /// The configuration of the decoder in a sample description (section 8.5.2; ISO/IEC 14496-14, section 5.6).
     private static func configuration(
         in tables: MP4Reader.Box, _ reader: inout MP4Reader
     ) throws(AudioError) -> AACConfiguration {
@@ -175,8 +176,8 @@ extension AACTrack {
         throw MalformedInput("esds: a size of more than four bytes")
     }
 
-    /// The places of the packets, from the tables of sizes, of chunks and of packets in a chunk (sections 8.7.3 to 8.7.5).
-    /// - Returns: with the table of sizes.
+    /// The packets' places in the file, from the tables of sizes, of chunks and of packets in a chunk (sections 8.7.3 to 8.7.5).
+    /// - Returns: the packets, and the bytes of the table of sizes.
     private static func packets(
         in tables: MP4Reader.Box, _ reader: inout MP4Reader
     ) throws(AudioError) -> (packets: [Packet], sizes: [UInt8]) {
@@ -244,6 +245,7 @@ extension AACTrack {
         return runs
     }
 
+    /// The only box of a type.
     private static func box(_ type: String, among boxes: [MP4Reader.Box]) throws(AudioError) -> MP4Reader.Box {
         let found = boxes.filter { $0.type == type }
         guard found.count == 1 else {
@@ -252,7 +254,7 @@ extension AACTrack {
         return found[0]
     }
 
-    /// The number of entries of a table, all of which are there.
+    /// The number of entries that a table states, and has.
     private static func entryCount(of table: [UInt8], entryByteCount: Int) throws(AudioError) -> Int {
         guard table.count >= 8 else { throw MP4Reader.damaged }
         let count = number(table, at: 4)
@@ -261,11 +263,12 @@ extension AACTrack {
         return count
     }
 
+    /// The big-endian 32-bit number at an index.
     private static func number(_ bytes: [UInt8], at index: Int) -> Int {
         Int(UInt32(truncatingBigEndian: bytes[index..<(index + 4)]))
     }
 
-    /// The time in a media header (section 8.4.2): seconds since 1904, or 0.
+    /// The time in a media header (section 8.4.2), in seconds since 1904; nil for one before 1970, such as 0.
     private static func creationTime(_ header: [UInt8]) -> WallTime? {
         let isLong = header.first == 1
         guard header.count >= (isLong ? 12 : 8) else { return nil }

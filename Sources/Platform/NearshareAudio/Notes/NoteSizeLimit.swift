@@ -37,13 +37,13 @@ package struct NoteSizeLimit: Sendable, Hashable {
         return Int(min(max(0, left / perSecond), Double(Int32.max)))
     }
 
-    /// Whether recording has to stop for everything recorded so far to fit.
+    /// Whether recording has to stop, so that everything recorded so far fits.
     package func isReached(written: UInt64, unwritten: Double, bitrate: Int) -> Bool {
         Double(written) + Self.reserve(unwritten: unwritten, bitrate: bitrate) > Double(byteCount)
     }
 
     /// Space for unwritten sound: the encoder meets the bit rate on average and may use twice as much for a short time. One
-    /// more second covers the present page.
+    /// more second covers the current page.
     private static func reserve(unwritten: Double, bitrate: Int) -> Double {
         (unwritten + 1) * 2 * Double(bytesPerSecond(bitrate: bitrate))
     }

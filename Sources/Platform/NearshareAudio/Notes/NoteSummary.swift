@@ -55,7 +55,7 @@ package struct NoteSummary: Sendable, Hashable {
         channels = track.configuration.channels
         tags = NoteTags(recorded: track.recorded)
         // At most 2^29 frames.
-        granules = Int64(track.frames * OpusHead.granulesPerSecond / track.configuration.rate)
+        granules = Int64(track.frameCount * OpusHead.granulesPerSecond / track.configuration.rate)
         byteCount = track.byteCount
         isTruncated = track.isTruncated
         checksums = track.checksums
