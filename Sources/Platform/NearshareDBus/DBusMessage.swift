@@ -50,8 +50,8 @@ package final class DBusMessage {
     /// Type `aay`.
     package func byteArrays() -> [[UInt8]]? { elements("ay") { $0.bytes() } }
 
-    /// A descriptor that came with the message; the caller closes it.
-    package func descriptor() -> Int32? {
+    /// A file descriptor that came with the message; the caller closes it.
+    package func fileDescriptor() -> Int32? {
         // The message closes its own descriptor.
         guard let borrowed = number("h", Int32.self) else { return nil }
         let duplicate = fcntl(borrowed, F_DUPFD_CLOEXEC, 3)
@@ -71,7 +71,7 @@ package final class DBusMessage {
     package func dictionaries() -> [[String: DBusValue]]? { elements("a{sv}") { $0.dictionary() } }
 
     /// Type `a{ss}`.
-    package func texts() -> [String: String]? {
+    package func stringDictionary() -> [String: String]? {
         entries("{ss}") {
             $0.string()
         } value: {

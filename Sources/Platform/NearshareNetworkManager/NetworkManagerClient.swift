@@ -96,7 +96,7 @@ final class NetworkManagerClient: EventLoop {
                 WiFiFacts.Uplink(name: $0, devices: primary["Devices"]?.strings ?? [])
             }
             let permissions = NetworkManager.call("GetPermissions", of: NetworkManager.name, at: NetworkManager.path)
-            facts.permissions = try bus.call(permissions, timeout: timeout).texts() ?? [:]
+            facts.permissions = try bus.call(permissions, timeout: timeout).stringDictionary() ?? [:]
         } catch {
             throw WiFiError(error)
         }

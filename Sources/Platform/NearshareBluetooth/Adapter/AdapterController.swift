@@ -467,8 +467,8 @@ extension DeviceCall {
         case .connect: .connected
         case .listServices: .servicesListed
         case .readRecord: .record(answer.bytes())
-        case .acquireNotify: .notifications(answer.descriptor().map { OwnedDescriptor($0) })
-        case .acquireWrite: .writing(answer.descriptor().map { OwnedDescriptor($0) }, mtu: Int(answer.uint16() ?? 0))
+        case .acquireNotify: .notifications(answer.fileDescriptor().map { OwnedDescriptor($0) })
+        case .acquireWrite: .writing(answer.fileDescriptor().map { OwnedDescriptor($0) }, mtu: Int(answer.uint16() ?? 0))
         }
     }
 
