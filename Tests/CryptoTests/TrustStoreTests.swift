@@ -58,7 +58,7 @@ import Testing
         book.recordContact(with: ada, named: Self.ada, at: now)
         book.recordContact(with: ada, named: Self.ada, isChosen: false, at: now)
         #expect(book.isContact(ada.fingerprint) && !book.isContact(eve.fingerprint))
-        let isFriend = book.setFriend(eve.fingerprint, true)
+        let isFriend = book.setFriend(eve.fingerprint, to: true)
         #expect(isFriend && book.isContact(eve.fingerprint))
     }
 
@@ -115,9 +115,9 @@ import Testing
         #expect(book.trustStatus(of: other, claiming: try DisplayName("Eve")) == .nameClash(knownAs: known))
         #expect(book.trustStatus(of: other, claiming: nil) == .nameClash(knownAs: known))
         #expect(book.entry(claiming: known.peerID)?.fingerprint == known)
-        book.setBlocked(known, true)
+        book.setBlocked(known, to: true)
         #expect(book.trustStatus(of: other, claiming: nil).isBlocked)
-        book.setBlocked(known, false)
+        book.setBlocked(known, to: false)
         let isOtherAdded = book.introduce(other, claiming: Self.ada, as: try DisplayName("Eve"), at: now)
         #expect(isOtherAdded)
         // Both are known now: the fingerprint decides, and the id selects neither.
@@ -197,7 +197,7 @@ import Testing
         let eveName = try DisplayName("Eve")
         book.recordVerification(of: ada, named: Self.ada, at: now)
         book.recordVerification(of: eve, named: eveName, at: now)
-        book.setFriend(eve.fingerprint, true)
+        book.setFriend(eve.fingerprint, to: true)
         #expect(book.trustStatus(of: eve, claiming: eveName).isFriend)
         #expect(book.trustStatus(of: eve, claiming: Self.ada) == .known(.verified, isFriend: true))
         #expect(book.name(of: eve.fingerprint, claiming: Self.ada) == eveName)
@@ -250,7 +250,7 @@ import Testing
         let trusted = TrustStatus.known(isFriend ? .seen : .verified, isFriend: isFriend)
         if isFriend {
             book.recordContact(with: ada, named: Self.ada, at: now)
-            book.setFriend(ada.fingerprint, true)
+            book.setFriend(ada.fingerprint, to: true)
         } else {
             book.recordVerification(of: ada, named: Self.ada, at: now)
         }
@@ -269,8 +269,8 @@ import Testing
         let decoded = try JSONDecoder().decode(TrustStore.self, from: try JSONEncoder().encode(book))
         #expect(decoded == book)
         // A peer that is no longer trusted has only the name that it claims.
-        book.setBlocked(ada.fingerprint, true)
-        book.setBlocked(ada.fingerprint, false)
+        book.setBlocked(ada.fingerprint, to: true)
+        book.setBlocked(ada.fingerprint, to: false)
         #expect(book.trustStatus(of: try peer(12), claiming: otherName) == .new)
     }
 
@@ -282,7 +282,7 @@ import Testing
         book.recordContact(with: impostor, named: Self.ada, at: now)
         #expect(
             book.trustStatus(of: ada, claiming: Self.ada) == .nameClash(knownAs: impostor.fingerprint), "both are merely seen")
-        book.setFriend(ada.fingerprint, true)
+        book.setFriend(ada.fingerprint, to: true)
         #expect(book.trustStatus(of: ada, claiming: Self.ada).isFriend)
         book.recordContact(with: ada, named: Self.ada, at: now)
         // Whom the user means by the name is not for the friend to decide.
@@ -310,7 +310,7 @@ import Testing
         let (name, imitation) = (try DisplayName("Clara"), try DisplayName("\u{410}da"))
         book.recordContact(with: ada, named: Self.ada, at: now)
         book.recordContact(with: clara, named: name, at: now)
-        book.setFriend(clara.fingerprint, isFriend)
+        book.setFriend(clara.fingerprint, to: isFriend)
         book.recordContact(with: clara, named: imitation, at: now)
         #expect(book[clara.fingerprint]?.claimedName == name)
         #expect(book.name(of: clara.fingerprint, claiming: imitation) == (isFriend ? name : imitation))
@@ -356,13 +356,13 @@ import Testing
         var book = TrustStore()
         let (ada, eve) = (try peer(10), try peer(11))
         book.recordVerification(of: ada, named: Self.ada, at: now)
-        book.setFriend(ada.fingerprint, true)
+        book.setFriend(ada.fingerprint, to: true)
         book.recordMismatch(with: ada)
         #expect(book.trustStatus(of: ada, claiming: Self.ada) == .known(.seen, isFriend: true))
         book.recordMismatch(with: eve)
         #expect(book[eve.fingerprint] == nil)
         book.recordContact(with: eve, named: try DisplayName("Eve"), at: now)
-        book.setBlocked(eve.fingerprint, true)
+        book.setBlocked(eve.fingerprint, to: true)
         book.recordMismatch(with: eve)
         #expect(book.trustStatus(of: eve, claiming: nil).isBlocked)
     }
@@ -373,7 +373,7 @@ import Testing
         let (first, second, third) = (try peer(10), try peer(11), try peer(12))
         book.recordContact(with: first, named: Self.ada, at: now)
         book.recordContact(with: second, named: Self.ada, at: now)
-        if byForgetting { book.remove(first.fingerprint) } else { book.setBlocked(first.fingerprint, true) }
+        if byForgetting { book.remove(first.fingerprint) } else { book.setBlocked(first.fingerprint, to: true) }
         #expect(book.trustStatus(of: second, claiming: Self.ada) == .known(.seen, isFriend: false))
         #expect(book.trustStatus(of: third, claiming: Self.ada) == .new)
         book.recordContact(with: second, named: Self.ada, at: now)
@@ -385,7 +385,7 @@ import Testing
         let (ada, eve) = (try peer(10), try peer(11))
         book.recordContact(with: ada, named: Self.ada, at: now)
         book.recordContact(with: eve, named: try DisplayName("Eve"), at: now)
-        book.setBlocked(eve.fingerprint, true)
+        book.setBlocked(eve.fingerprint, to: true)
         for name in [Self.ada, try DisplayName("Eve"), try DisplayName("Mallory"), nil] {
             #expect(book.trustStatus(of: eve, claiming: name).isBlocked)
         }
@@ -406,17 +406,17 @@ import Testing
     @Test("A5: only a key makes a friend, and blocking ends it") func friends() throws {
         var book = TrustStore()
         let friend = try peer(10)
-        #expect(book.setFriend(friend.fingerprint, true) == false)
+        #expect(book.setFriend(friend.fingerprint, to: true) == false)
         book.recordContact(with: friend, named: Self.ada, at: now)
-        #expect(book.setFriend(friend.fingerprint, true) == true)
+        #expect(book.setFriend(friend.fingerprint, to: true) == true)
         #expect(book.trustStatus(of: friend, claiming: nil).isFriend)
         #expect(!book.trustStatus(of: try peer(11), claiming: Self.ada).isFriend)
-        #expect(book.setBlocked(friend.fingerprint, true) == true)
+        #expect(book.setBlocked(friend.fingerprint, to: true) == true)
         #expect(!book.trustStatus(of: friend, claiming: Self.ada).isFriend)
         #expect(book.trustStatus(of: friend, claiming: Self.ada).isBlocked)
         book.recordVerification(of: friend, named: Self.ada, at: now)
         #expect(book.trustStatus(of: friend, claiming: Self.ada).isBlocked, "comparing codes does not lift a block")
-        #expect(book.setBlocked(friend.fingerprint, false) == true)
+        #expect(book.setBlocked(friend.fingerprint, to: false) == true)
         #expect(book.trustStatus(of: friend, claiming: Self.ada) == .known(.seen, isFriend: false))
     }
 
@@ -436,13 +436,13 @@ import Testing
         #expect(book.trustStatus(of: silent, claiming: nil).isBlocked)
         let read = try JSONDecoder().decode(TrustStore.self, from: try JSONEncoder().encode(book))
         #expect(read == book)
-        #expect(book.setBlocked(silent.fingerprint, false) == true)
+        #expect(book.setBlocked(silent.fingerprint, to: false) == true)
         #expect(book.trustStatus(of: silent, claiming: Self.ada) == .new)
-        #expect(book.setFriend(silent.fingerprint, true) == false)
+        #expect(book.setFriend(silent.fingerprint, to: true) == false)
         // One that has proven its key meanwhile is known.
         #expect(book.block(silent.fingerprint, named: Self.ada, at: now) == true)
         book.recordContact(with: silent, named: Self.ada, at: now)
-        #expect(book.setBlocked(silent.fingerprint, false) == true)
+        #expect(book.setBlocked(silent.fingerprint, to: false) == true)
         #expect(book.trustStatus(of: silent, claiming: Self.ada) == .known(.seen, isFriend: false))
         #expect(book.block(silent.fingerprint, named: try DisplayName("Eve"), at: now) == true)
         #expect(book[silent.fingerprint]?.claimedName == Self.ada)
@@ -452,7 +452,7 @@ import Testing
         var book = TrustStore()
         let blocked = try peer(10)
         book.recordContact(with: blocked, named: Self.ada, at: now)
-        book.setBlocked(blocked.fingerprint, true)
+        book.setBlocked(blocked.fingerprint, to: true)
         #expect(book.trustStatus(of: try peer(11), claiming: Self.ada) == .new)
     }
 

@@ -114,7 +114,7 @@ struct NameMatchTests {
         try user.introduce(second, as: "ben")
         let failure = await #expect(throws: ControlFailure.self) { try await directory.find("4f4f", timeout: .zero) }
         #expect(failure?.description.contains("4f4f matches several peers; use the id of one") == true)
-        try user.machine.trust.update { _ = $0.setBlocked(second, true) }
+        try user.machine.trust.update { _ = $0.setBlocked(second, to: true) }
         #expect(try directory.snapshot().blockedPeer(named: "4f4f01")?.fingerprint == second)
         #expect(try directory.snapshot().blockedPeer(named: "4f4f4f") == nil)
     }
@@ -201,8 +201,8 @@ struct ContactSnapshotTests {
             try introduce(anna, "anna", to: &trust)
             try introduce(ben, "ben", to: &trust)
             try introduce(cleo, "cleo", to: &trust)
-            trust.setFriend(anna.fingerprint, true)
-            trust.setBlocked(cleo.fingerprint, true)
+            trust.setFriend(anna.fingerprint, to: true)
+            trust.setBlocked(cleo.fingerprint, to: true)
         }
         #expect(snapshot.listed(with: []).map(\.name.claimed) == ["zoe", "anna"])
         let all = snapshot.listed(with: [ben.peerID, cleo.peerID])
@@ -274,7 +274,7 @@ struct ContactSnapshotTests {
         let snapshot = try snapshot(blueChat: [(9, "berta")]) { trust, _ in
             try introduce(anna, "anna", to: &trust)
             try introduce(ben, "ben", to: &trust)
-            trust.setFriend(anna.fingerprint, true)
+            trust.setFriend(anna.fingerprint, to: true)
         }
         #expect(try snapshot.contact(named: "ANN", with: [])?.id == anna.peerID)
         #expect(try snapshot.contact(named: anna.peerID.hex, with: [])?.id == anna.peerID)
@@ -308,7 +308,7 @@ struct ContactSnapshotTests {
             try self.snapshot { trust, _ in
                 for (friend, name) in trusting {
                     try introduce(friend, name, to: &trust)
-                    trust.setFriend(friend.fingerprint, true)
+                    trust.setFriend(friend.fingerprint, to: true)
                 }
                 try introduce(mallory, text, to: &trust)
                 trust.rename(mallory.fingerprint, to: nil)
@@ -353,7 +353,7 @@ struct ContactSnapshotTests {
             knowing(&trust)
             try introduce(ben, "ben", to: &trust)
             trust.rename(ben.fingerprint, to: nil)
-            trust.setFriend(ben.fingerprint, true)
+            trust.setFriend(ben.fingerprint, to: true)
         }
         #expect(try friend.contact(named: "annabelle", with: []) == nil)
         #expect(try friend.contact(named: "ben", with: [])?.id == ben.peerID)
@@ -378,9 +378,9 @@ struct ContactSnapshotTests {
         let snapshot = try snapshot { trust, _ in
             try introduce(anna, "anna", to: &trust)
             try introduce(ben, "annabel", to: &trust)
-            trust.setFriend(anna.fingerprint, true)
-            trust.setFriend(ben.fingerprint, true)
-            trust.setBlocked(ben.fingerprint, true)
+            trust.setFriend(anna.fingerprint, to: true)
+            trust.setFriend(ben.fingerprint, to: true)
+            trust.setBlocked(ben.fingerprint, to: true)
         }
         #expect(try snapshot.contact(named: "ann", with: [ben.peerID])?.id == anna.peerID)
         #expect(try snapshot.contact(named: ben.peerID.hex, with: [ben.peerID])?.trustStatus.isBlocked == true)
@@ -401,7 +401,7 @@ struct ContactSnapshotTests {
                     name: try DisplayName(name), isProven: isProven, isFriend: { _ in false }, at: day)
                 #expect(isRecorded)
             }
-            trust.setBlocked(ben.fingerprint, true)
+            trust.setBlocked(ben.fingerprint, to: true)
         }
         #expect(snapshot.isBlocked(.signing(EndpointID(of: ben.signingKey.publicKey))))
         #expect(!snapshot.isBlocked(.signing(EndpointID(of: anna.signingKey.publicKey))))
@@ -413,7 +413,7 @@ struct ContactSnapshotTests {
             try introduce(anna, "anna", to: &trust)
             try introduce(ben, "ben", to: &trust)
             try introduce(cleo, "annabel", to: &trust)
-            for identity in [anna, ben] { trust.setBlocked(identity.fingerprint, true) }
+            for identity in [anna, ben] { trust.setBlocked(identity.fingerprint, to: true) }
         }
         for text in ["anna", "AN", anna.peerID.hex] {
             #expect(try snapshot.blockedPeer(named: text)?.fingerprint == anna.fingerprint)
@@ -426,7 +426,7 @@ struct ContactSnapshotTests {
             try self.snapshot { trust, _ in
                 for (identity, name) in [(self.anna, "anna"), (self.ben, "annabel")] {
                     try self.introduce(identity, name, to: &trust)
-                    trust.setBlocked(identity.fingerprint, true)
+                    trust.setBlocked(identity.fingerprint, to: true)
                 }
             }.blockedPeer(named: "an")
         }
@@ -443,7 +443,7 @@ struct ContactSnapshotTests {
     func tagged() throws {
         let snapshot = try snapshot(nearby: [(ben, "Anna"), (cleo, "cleo")]) { trust, _ in
             try introduce(anna, "anna", to: &trust)
-            trust.setFriend(anna.fingerprint, true)
+            trust.setFriend(anna.fingerprint, to: true)
         }
         let tag = ben.peerID.hex.prefix(4)
         for text in ["Anna#\(tag)", "anna#\(tag.uppercased())", "Anna#\(ben.peerID.hex)"] {
@@ -462,7 +462,7 @@ struct ContactSnapshotTests {
     @Test func `K2: a verified peer that takes the name of a friend stays verified under its own`() throws {
         let snapshot = try snapshot(nearby: [(ben, "anna")]) { trust, _ in
             try introduce(anna, "anna", to: &trust)
-            trust.setFriend(anna.fingerprint, true)
+            trust.setFriend(anna.fingerprint, to: true)
             try introduce(ben, "ben", to: &trust)
             trust.rename(ben.fingerprint, to: nil)
             trust.setDeviceVerified(ben.fingerprint, true)

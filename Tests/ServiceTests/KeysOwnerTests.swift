@@ -82,7 +82,7 @@ struct KeysOwnerTests {
     @Test("a blocked peer's keys are not imported, and a name that is none is told")
     func refused() throws {
         var book = try book()
-        book.setBlocked(anna, true)
+        book.setBlocked(anna, to: true)
         #expect(throws: KeysOwner.Mismatch.blocked(try name("Anna"))) { try owner("Anna", anna, book) }
         for text in ["", String(repeating: "n", count: 64)] {
             #expect(throws: KeysOwner.Mismatch.noName) { try owner(text, ben, book) }

@@ -81,7 +81,7 @@ struct KnownPeerEditorTests {
     @Test func `a blocked friend is neither blocked nor a friend after it is unblocked, and is unblocked once`() throws {
         let anna = try user(knowing: 1)
         let editor = KnownPeerEditor(anna.machine)
-        try anna.machine.trust.update { _ = $0.setFriend(fingerprint(0), true) }
+        try anna.machine.trust.update { _ = $0.setFriend(fingerprint(0), to: true) }
         #expect(try editor.block("peer").id == fingerprint(0).peerID)
         #expect(try anna.trust(in: fingerprint(0)) == .blocked)
         #expect(try editor.unblock("peer").wasBlocked)

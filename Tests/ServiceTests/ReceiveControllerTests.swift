@@ -290,7 +290,7 @@ struct ReceiveControllerTests {
             // Another key with the name of the friend is asked about, and is not offered it.
             #expect(try await offer(mallory, bea, listener) == .declined(.declined))
             // The user has changed the mind meanwhile.
-            _ = try bea.machine.trust.update { $0.setFriend(ada.fingerprint, false) }
+            _ = try bea.machine.trust.update { $0.setFriend(ada.fingerprint, to: false) }
             let more = display.shown.split(separator: "offers:").count
             #expect(try await offer(ada, bea, listener, name: "d.txt") == .completed)
             #expect(display.shown.split(separator: "offers:").count == more + 1)
@@ -392,7 +392,7 @@ struct ReceiveControllerTests {
         }
         let display = AnsweringDisplay { question in
             guard question.contains("accept?") else { return nil }
-            _ = try? bea.machine.trust.update { $0.setBlocked(ada.fingerprint, true) }
+            _ = try? bea.machine.trust.update { $0.setBlocked(ada.fingerprint, to: true) }
             return "y"
         }
         _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
@@ -584,7 +584,7 @@ struct ReceiveControllerTests {
                 #expect(transfer.interrupt(ifStalledFor: .zero))
                 _ = try? await first
                 _ = await reporter.next { if case .receiveEnded = $0 { true } else { nil } }
-                _ = try bea.machine.trust.update { $0.setFriend(ada.fingerprint, false) }
+                _ = try bea.machine.trust.update { $0.setFriend(ada.fingerprint, to: false) }
                 source.isFast.store(true, ordering: .relaxed)
                 return try await send(source, from: sender, to: destination)
             }

@@ -138,7 +138,7 @@ struct SendOperationTests {
                 _ = trust.introduce(peer.fingerprint, claiming: name, as: peer.name, at: WallTime(milliseconds: 1))
                 trust.rename(peer.fingerprint, to: nil)
             }
-            trust.setFriend(anna.fingerprint, true)
+            trust.setFriend(anna.fingerprint, to: true)
         }
         let invitations = Atomic(0)
         let failures = try await anna.listening { invitation in

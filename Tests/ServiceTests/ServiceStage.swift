@@ -57,7 +57,7 @@ final class StageUser: Sendable {
         let name = try DisplayName(name)
         try machine.trust.update { trust in
             _ = trust.introduce(fingerprint, claiming: name, as: name, at: WallTime(milliseconds: 1))
-            trust.setFriend(fingerprint, isFriend)
+            trust.setFriend(fingerprint, to: isFriend)
         }
     }
 

@@ -142,9 +142,9 @@ package struct ContactDirectory: Sendable {
 
     /// Makes a known peer a friend, or no longer one.
     /// - Returns: false when it is not known.
-    func setFriend(_ id: PeerID, _ isFriend: Bool) throws(StorageError) -> Bool {
+    func setFriend(_ id: PeerID, to isFriend: Bool) throws(StorageError) -> Bool {
         try machine.trust.update { trust in
-            trust.entry(claiming: id).map { trust.setFriend($0.fingerprint, isFriend) } ?? false
+            trust.entry(claiming: id).map { trust.setFriend($0.fingerprint, to: isFriend) } ?? false
         }
     }
 
@@ -154,7 +154,7 @@ package struct ContactDirectory: Sendable {
     }
 
     func unblock(_ fingerprint: Fingerprint) throws(StorageError) {
-        try machine.trust.update { _ = $0.setBlocked(fingerprint, false) }
+        try machine.trust.update { _ = $0.setBlocked(fingerprint, to: false) }
     }
 
     /// Records whether a peer's user has made the local user a favourite.
@@ -166,7 +166,7 @@ package struct ContactDirectory: Sendable {
         guard let known = try machine.trust.read()[peer.fingerprint], known.favorsLocalUser != isFavorite, mayWrite() else {
             return nil
         }
-        try machine.trust.update { _ = $0.setFavorsLocalUser(peer.fingerprint, isFavorite) }
+        try machine.trust.update { _ = $0.setFavorsLocalUser(peer.fingerprint, to: isFavorite) }
         return try snapshot().contact(peer.id)
     }
 

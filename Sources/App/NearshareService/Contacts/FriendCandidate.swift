@@ -71,7 +71,7 @@ package struct FriendCandidate: Sendable {
     package func befriend(on machine: LocalMachine) throws {
         let isStored = try machine.trust.update { trust in
             record(&trust)
-            return trust[fingerprint]?.trust == .blocked ? nil : trust.setFriend(fingerprint, true)
+            return trust[fingerprint]?.trust == .blocked ? nil : trust.setFriend(fingerprint, to: true)
         }
         switch isStored {
         case true: break

@@ -55,7 +55,7 @@ package struct KnownPeerEditor: Sendable {
         try update { trust throws(CommandFailure) in
             let found = try trust.requirePeer(named: text)
             let wasBlocked = found.entry.trust == .blocked
-            if wasBlocked { trust.setBlocked(found.fingerprint, false) }
+            if wasBlocked { trust.setBlocked(found.fingerprint, to: false) }
             return (NamedKey(found), wasBlocked)
         }
     }
@@ -68,7 +68,7 @@ package struct KnownPeerEditor: Sendable {
                 throw CommandFailure(
                     .peerNotFound, "\(TerminalText.escaped(text)) is not a friend; `nearshare friends` lists them")
             }
-            trust.setFriend(found.fingerprint, false)
+            trust.setFriend(found.fingerprint, to: false)
             return found
         }
     }

@@ -87,7 +87,7 @@ final class ContactUpdater: Sendable {
     /// Makes a peer a friend, or revokes that. A peer that is not known yet has to prove its key first.
     // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
     @_optimize(none)
-    func setFriend(_ id: PeerID, _ isFriend: Bool) async throws -> Contact {
+    func setFriend(_ id: PeerID, to isFriend: Bool) async throws -> Contact {
         let snapshot = try directory.snapshot()
         let contact = try Self.requireKey(snapshot.contact(id))
         let known = snapshot.fingerprint(of: id)
@@ -104,7 +104,7 @@ final class ContactUpdater: Sendable {
             }
             try directory.recordContact(with: peer, named: contact.name)
         }
-        guard try directory.setFriend(id, isFriend) else { throw Self.addressBookFull }
+        guard try directory.setFriend(id, to: isFriend) else { throw Self.addressBookFull }
         return try await publishChange(of: id)
     }
 

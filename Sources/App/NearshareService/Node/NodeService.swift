@@ -186,7 +186,7 @@ package final class NodeService: NodeClient {
         case .block(let id): return .contact(try await contactUpdater.block(id))
         case .unblock(let name): return .contact(try await contactUpdater.unblock(name))
         case .setFriend(let id, let isFriend):
-            let contact = try await contactUpdater.setFriend(id, isFriend)
+            let contact = try await contactUpdater.setFriend(id, to: isFriend)
             if contact.software == .phone { messenger.sendFavorite(isFriend, to: id) }
             return .contact(contact)
         case .ping(let id):

@@ -64,7 +64,7 @@ struct TrustRecorder: Sendable {
         guard let proven = peer.proven else { return false }
         let isStored = try? machine.trust.update { trust in
             trust.recordContact(with: proven, named: peer.name, version: peer.version, at: SystemClock.wall())
-            return trust.setFriend(proven.fingerprint, true)
+            return trust.setFriend(proven.fingerprint, to: true)
         }
         guard isStored == true else {
             reporter.report(
@@ -118,7 +118,7 @@ struct TrustRecorder: Sendable {
         let wasTrusted = (try? machine.trust.read())?[proven.fingerprint]?.isTrusted ?? false
         update { trust in
             trust.recordContact(with: proven, named: peer.name, at: SystemClock.wall())
-            trust.setBlocked(proven.fingerprint, true)
+            trust.setBlocked(proven.fingerprint, to: true)
         }
         reporter.report(
             .notice(

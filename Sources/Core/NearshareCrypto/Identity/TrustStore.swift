@@ -282,7 +282,7 @@ package struct TrustStore: Sendable, Hashable {
     /// Makes a peer a friend, or revokes that.
     /// - Returns: false when the key is not known.
     @discardableResult
-    package mutating func setFriend(_ fingerprint: Fingerprint, _ isFriend: Bool) -> Bool {
+    package mutating func setFriend(_ fingerprint: Fingerprint, to isFriend: Bool) -> Bool {
         defer { endNameContest(of: fingerprint) }
         return update(fingerprint) { $0.isFriend = isFriend }
     }
@@ -290,7 +290,7 @@ package struct TrustStore: Sendable, Hashable {
     /// Records that a peer's user has made the local user a favourite, or revoked that.
     /// - Returns: false when the key is not known.
     @discardableResult
-    package mutating func setFavorsLocalUser(_ fingerprint: Fingerprint, _ favors: Bool) -> Bool {
+    package mutating func setFavorsLocalUser(_ fingerprint: Fingerprint, to favors: Bool) -> Bool {
         update(fingerprint) { $0.favorsLocalUser = favors }
     }
 
@@ -313,14 +313,14 @@ package struct TrustStore: Sendable, Hashable {
             record(fingerprint, named: name, at: now)
             _ = update(fingerprint) { $0.isProven = false }
         }
-        return setBlocked(fingerprint, true)
+        return setBlocked(fingerprint, to: true)
     }
 
     /// Blocks or unblocks a peer. An unblocked peer is merely seen, or new if it has never proven its key; earlier trust is not
     /// restored.
     /// - Returns: false when the key is not known.
     @discardableResult
-    package mutating func setBlocked(_ fingerprint: Fingerprint, _ isBlocked: Bool) -> Bool {
+    package mutating func setBlocked(_ fingerprint: Fingerprint, to isBlocked: Bool) -> Bool {
         if !isBlocked, entries[fingerprint]?.isProven == false { return remove(fingerprint) }
         return update(fingerprint) { entry in
             if isBlocked {
