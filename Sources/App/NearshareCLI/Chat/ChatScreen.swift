@@ -291,7 +291,7 @@ struct ChatScreen: Sendable {
         views.show(index)
         // One lookup of a name at a time: the end of another one would drop the lines that wait for this one.
         if let previous, previous.name == name, previous.isRunning { return [] }
-        views[index].look(for: ConversationView.Lookup(name: name, lines: previous?.lines ?? []))
+        views[index].setLookup(ConversationView.Lookup(name: name, lines: previous?.lines ?? []))
         return [Self.request(name)]
     }
 
@@ -308,7 +308,7 @@ struct ChatScreen: Sendable {
             return addNotice("\(name) was not found; try /chat NAME; \(Self.unsentAdvice)", at: now)
         }
         lookup.lines.append(text)
-        views.visible.look(for: lookup)
+        views.visible.setLookup(lookup)
         hasWarnedOfLines = false
         addNotice("sent when \(name) is found: \(TerminalText.escaped(text, columns: 200))", at: now)
     }
@@ -349,7 +349,7 @@ struct ChatScreen: Sendable {
     private mutating func waitForPeer(_ name: String, _ reason: String, at now: WallTime) {
         guard let index = views.index(ofOpenLookup: name), var lookup = views[index].lookup, lookup.isRunning else { return }
         (lookup.isRunning, lookup.isWaiting) = (false, true)
-        views[index].look(for: lookup)
+        views[index].setLookup(lookup)
         views[index].addNotice(reason, at: now)
         let shown = TerminalText.escaped(name, columns: 40)
         views[index].addNotice("what you write here waits until \(shown) is near, or this chat ends", at: now)
@@ -360,7 +360,7 @@ struct ChatScreen: Sendable {
         guard var lookup = views.visible.lookup else { return }
         for line in lookup.lines { views.visible.editor.recordUnsent(Self.typed(line)) }
         lookup.lines = []
-        views.visible.look(for: lookup)
+        views.visible.setLookup(lookup)
         addNotice("the lines that waited are dropped; Up brings them back", at: now)
     }
 
@@ -402,7 +402,7 @@ struct ChatScreen: Sendable {
         if views[index].editor.isEmpty {
             views.discard(at: index)
         } else {
-            views[index].look(for: ConversationView.Lookup(name: name, isRunning: false))
+            views[index].setLookup(ConversationView.Lookup(name: name, isRunning: false))
         }
         let shown = TerminalText.escaped(name, columns: 40)
         let unsent = lines.map { "; not sent: \(TerminalText.escaped($0, columns: 200))" }.joined()
@@ -708,7 +708,7 @@ struct ChatScreen: Sendable {
         case .lookup(let name):
             guard let index = views.index(ofOpenLookup: name) else { return }
             let lines = views[index].lookup?.lines ?? []
-            views[index].look(for: ConversationView.Lookup(name: name, isRunning: false))
+            views[index].setLookup(ConversationView.Lookup(name: name, isRunning: false))
             views[index].addNotice(reason, at: now)
             for line in lines {
                 views[index].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now)

@@ -122,8 +122,8 @@ struct ConversationView: Sendable {
         return heldLine
     }
 
-    /// Begins the search, or updates it.
-    mutating func look(for lookup: Lookup) { subject = .lookup(lookup) }
+    /// Makes this the view of a search, or updates the search.
+    mutating func setLookup(_ lookup: Lookup) { subject = .lookup(lookup) }
 
     /// Makes this the conversation with the peer that was found.
     mutating func resolve(as conversation: Conversation) { subject = .conversation(conversation) }
@@ -166,15 +166,16 @@ struct ConversationView: Sendable {
     /// Discards requests to a node that has stopped: replies will not arrive, and new messages are unknown.
     mutating func discardPendingRequests() { history = .notRequested }
 
-    /// - Returns: whether the newest messages have to be requested now.
+    /// Begins to load the newest messages, unless that was done before.
+    /// - Returns: whether they have to be requested now.
     mutating func beginLoading() -> Bool {
         guard history == .notRequested else { return false }
         history = .loadingNewest
         return true
     }
 
-    /// - Returns: the number of the message before which more are to be requested; nil when there is nothing to do. While the
-    ///   user reads the oldest ones, the limit on items is twice as high.
+    /// Begins to load older messages. While the user reads the oldest ones, the limit on items is twice as high.
+    /// - Returns: the number of the message before which more are to be requested; nil when none are.
     mutating func beginLoadingOlder(count: Int) -> Int? {
         guard history == .partial, items.count + count <= 2 * Self.maximumItemCount, let oldestNumber else { return nil }
         history = .loadingOlder
@@ -196,24 +197,28 @@ struct ConversationView: Sendable {
         for message in reply.messages.reversed() { insert(message, isStored: true) }
     }
 
+    /// Inserts a message in the order of the node's numbers, unless it is among the items.
     /// - Parameter isStored: whether it is older than the notices that were added while it was loaded.
     /// - Returns: false for a known message.
     @discardableResult
     mutating func insert(_ message: ChatMessage, isStored: Bool = false) -> Bool {
         guard index(of: message.id) == nil else { return false }
         if message.isLocal { hasLocalMessages = true }
-        var place = items.count
+        var insertionIndex = items.count
         if message.number > 0 {
-            // Notices keep their place.
             for (index, item) in items.enumerated() {
                 if case .message(let other) = item.content, other.number > message.number {
-                    place = index
+                    insertionIndex = index
                     break
                 }
             }
         }
-        while isStored, place > 0, items[place - 1].content.isNotice, items[place - 1].when > message.when { place -= 1 }
-        items.insert(makeItem(.message(message), message.when), at: place)
+        while isStored, insertionIndex > 0, items[insertionIndex - 1].content.isNotice,
+            items[insertionIndex - 1].when > message.when
+        {
+            insertionIndex -= 1
+        }
+        items.insert(makeItem(.message(message), message.when), at: insertionIndex)
         dropOldest()
         return true
     }
@@ -253,7 +258,7 @@ struct ConversationView: Sendable {
         }
         guard !isPresent else { return }
         let isLoaded = isNew || history == .complete || items.contains { $0.when < file.when }
-        // Above the loaded lines, they would be in the way of older ones.
+        // Messages that are not loaded yet may belong between an older item and the loaded ones.
         guard isLoaded else { return }
         items.insert(item, at: items.firstIndex { $0.when > file.when } ?? items.count)
         dropOldest()
@@ -295,7 +300,7 @@ struct ConversationView: Sendable {
         dropOldest()
     }
 
-    /// Updates the status of a message; news that is out of date is ignored.
+    /// Updates the status of a message. An event that was overtaken by a later one is ignored.
     /// - Parameter reason: the reason of a failure.
     mutating func updateStatus(of id: String, to status: MessageStatus, reason: String?) {
         guard let index = index(of: id), case .message(var message) = items[index].content,

@@ -15,7 +15,7 @@ struct SharedItem: Sendable, Hashable {
     private(set) var sentName: String?
 
     /// Limit on the time between the end of a transfer and its line in the history, in milliseconds.
-    private static let recordingMilliseconds: UInt = 5_000
+    private static let maximumRecordingDelay: UInt64 = 5_000
 
     /// Limit on the items that a conversation lists when it is opened.
     private static let maximumListedCount = 20
@@ -62,10 +62,12 @@ struct SharedItem: Sendable, Hashable {
 
     /// Whether the history recorded the item at the time at which a transfer ended.
     func isRecorded(at end: WallTime) -> Bool {
-        end.milliseconds.distance(to: when.milliseconds).magnitude <= Self.recordingMilliseconds
+        let (delay, overflow) = when.milliseconds.subtractingReportingOverflow(end.milliseconds)
+        return !overflow && delay.magnitude <= Self.maximumRecordingDelay
     }
 
-    /// The lines of ``sentence``, of which further ones are indented as those of messages are.
+    /// The lines of ``sentence``. Further lines are indented, as in messages.
+    /// - Parameter head: stands before the first line.
     func lines(after head: String) -> [String] {
         sentence.lines.enumerated().map { number, line in (number == 0 ? head : "    ") + line }
     }
@@ -82,6 +84,7 @@ struct SharedItem: Sendable, Hashable {
         try TransferHistory(of: machine).entries(with: peer).filter(isListed).map(SharedItem.init)
     }
 
-    /// Lines of the conversation are shown as such, and what still runs when its end is known.
+    /// Whether an entry of the history is listed. Messages of the conversation are lines of their own, and a running transfer is
+    /// listed when it has ended.
     private static func isListed(_ entry: TransferHistory.Entry) -> Bool { !entry.isChatMessage && entry.outcome != .running }
 }

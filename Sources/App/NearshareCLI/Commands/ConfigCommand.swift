@@ -18,28 +18,28 @@ struct ConfigCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let all = try EffectiveSettings(
+            let effective = try EffectiveSettings(
                 of: LocalMachine(), options: receiving.nodeOptions(log: global.logger),
                 environment: ProcessInfo.processInfo.environment)
             if output.json {
-                for one in all.settings { JSONEvents.emit("setting", Self.jsonMembers(one)) }
+                for setting in effective.settings { JSONEvents.emit("setting", Self.jsonMembers(setting)) }
             } else {
                 let columns =
                     TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : nil
-                for line in Self.lines(all.settings, columns: columns) { Console.writeResult(line) }
+                for line in Self.lines(effective.settings, columns: columns) { Console.writeResult(line) }
             }
-            guard all.problems.isEmpty else { throw CommandFailure(.failure, all.problems.joined(separator: "\n")) }
+            guard effective.problems.isEmpty else { throw CommandFailure(.failure, effective.problems.joined(separator: "\n")) }
         }
     }
 
-    /// - Parameter columns: width of the terminal; nil for other outputs. There, files are named without their folder, which is
-    ///   a row of its own, and the origins of long values stand on the next line. Where it is too narrow for the short ones, each
-    ///   value stands below its name.
+    /// The table of names, values and origins. On a terminal, files are named without their folder, which is a row of its own, and
+    /// the origin of a long value stands on the next line; where not even short values fit, each stands below its name.
+    /// - Parameter columns: width of the terminal; nil for other outputs.
     static func lines(_ settings: [EffectiveSettings.Setting], columns: Int?) -> [String] {
-        let rows = settings.map { one in
+        let rows = settings.map { setting in
             [
-                one.name, one.value.map { TerminalText.escaped($0, columns: 4096) } ?? "none",
-                text(one.origin, isShort: columns != nil),
+                setting.name, setting.value.map { TerminalText.escaped($0, columns: 4096) } ?? "none",
+                text(setting.origin, isShort: columns != nil),
             ]
         }
         guard let columns else { return Table.lines(rows) }
@@ -47,13 +47,14 @@ struct ConfigCommand: AsyncParsableCommand {
         let availableColumns = columns - width(0) - width(2) - 4
         guard availableColumns >= minimumValueColumns else { return rows.flatMap { stacked($0, columns: columns) } }
         // The table without long values has the width of the terminal at most.
-        let heads = Table.lines(rows.map { TerminalText.width(of: $0[1]) > availableColumns ? [$0[0], ""] : $0 })
-        return zip(rows, heads).flatMap { row, head in
-            guard TerminalText.width(of: row[1]) > availableColumns else { return [head] }
-            return [head + row[1], "    \(row[2])"]
+        let lines = Table.lines(rows.map { TerminalText.width(of: $0[1]) > availableColumns ? [$0[0], ""] : $0 })
+        return zip(rows, lines).flatMap { row, line in
+            guard TerminalText.width(of: row[1]) > availableColumns else { return [line] }
+            return [line + row[1], "    \(row[2])"]
         }
     }
 
+    /// The value below the name, with its origin on the same line where it fits.
     private static func stacked(_ row: [String], columns: Int) -> [String] {
         let line = "  \(row[1])  \(row[2])"
         return [row[0]] + (TerminalText.width(of: line) <= columns ? [line] : ["  \(row[1])", "    \(row[2])"])

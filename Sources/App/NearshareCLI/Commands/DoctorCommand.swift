@@ -64,14 +64,14 @@ extension DoctorCommand {
                     "advice": JSONValue(finding.advice),
                 ])
         }
-        let sign =
+        let label =
             switch finding.severity {
             case .ok: "ok     "
             case .notice: "note   "
             case .warning: "warning"
             case .error: "PROBLEM"
             }
-        Console.writeResult("\(finding.subject): \(finding.text)", after: "\(sign)  ")
+        Console.writeResult("\(finding.subject): \(finding.text)", after: "\(label)  ")
         if let advice = finding.advice { Console.writeResult(advice, after: "         → ") }
     }
 }

@@ -30,7 +30,7 @@ struct HistoryCommand: AsyncParsableCommand {
 
     func validate() throws {
         if let limit, limit < 1 { throw ValidationError("--limit expects a number from 1") }
-        if sent, received { throw ValidationError("give either --sent or --received, or none of them for both") }
+        if sent, received { throw ValidationError("give either --sent or --received, or neither for both") }
     }
 
     func run() async throws {
@@ -42,7 +42,7 @@ struct HistoryCommand: AsyncParsableCommand {
             if received { history.restrict(to: .incoming) }
             let shown = history.entries.suffix(limit ?? (output.json ? history.entries.count : Self.defaultLimit))
             if output.json {
-                for entry in shown { JSONEvents.emit("history", Self.members(entry)) }
+                for entry in shown { JSONEvents.emit("history", Self.jsonMembers(entry)) }
                 return
             }
             if shown.isEmpty {
@@ -77,7 +77,7 @@ struct HistoryCommand: AsyncParsableCommand {
         ]
     }
 
-    private static func members(_ entry: TransferHistory.Entry) -> [String: JSONValue] {
+    private static func jsonMembers(_ entry: TransferHistory.Entry) -> [String: JSONValue] {
         let isReceived = entry.direction == .incoming
         return [
             "when": .number(entry.when.unixMilliseconds), "direction": .string(isReceived ? "received" : "sent"),

@@ -112,7 +112,7 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             if try machine.state.isEmpty { return Console.notice("there is no identity and no stored state") }
             try machine.state.checkUnused()
-            if !yes { try await ask(machine) }
+            if !yes { try await confirm(on: machine) }
             try await Self.destroy(machine.state, after: nil)
         }
     }
@@ -132,7 +132,8 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
 
     private static let shutdownTimeout = Duration.seconds(10)
 
-    private func ask(_ machine: LocalMachine) async throws {
+    /// Asks whether to remove what the machine has.
+    private func confirm(on machine: LocalMachine) async throws {
         guard let terminal = TerminalDevice() else {
             throw CommandFailure(.usage, "destroying the identity needs a terminal to ask on, or --yes")
         }
@@ -141,14 +142,14 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
         let keyDescription =
             identity.map { "the key of this machine (\($0.peerID))" } ?? "the key of this machine, if there is one"
         let inbox = machine.configuration.inbox ?? machine.directories.defaultInbox
-        let waiting = (try? machine.inbox(nil).pendingPaths.count) ?? 0
+        let pendingCount = (try? machine.inbox(nil).pendingPaths.count) ?? 0
         let question =
             """
             this permanently removes, with everything in \(TerminalText.path(machine.state.path)):
-              \(keyDescription), so that other machines will not recognize this one
+              \(keyDescription), so that other machines will not recognise this one
               known peers, friends and their keys
               history, conversations, waiting messages, and messages stored for others
-            \(waiting == 0 ? "" : "  received files that wait for the inbox: \(waiting)\n")\
+            \(pendingCount == 0 ? "" : "  received files that wait for the inbox: \(pendingCount)\n")\
             \(TerminalText.escaped(inbox, columns: 4096)) and config.toml stay.
             remove it? [y]es, [n]o: 
             """

@@ -41,12 +41,12 @@ package struct NearshareCommand: AsyncParsableCommand {
         // Bulk transfers allocate and free large blocks continuously.
         nearshare_keep_freed_memory()
         // A core dump would contain keys (K5).
-        var none = rlimit(rlim_cur: 0, rlim_max: 0)
-        setrlimit(__rlimit_resource_t(UInt32(RLIMIT_CORE.rawValue)), &none)
+        var limit = rlimit(rlim_cur: 0, rlim_max: 0)
+        setrlimit(__rlimit_resource_t(UInt32(RLIMIT_CORE.rawValue)), &limit)
         raiseDescriptorLimit()
         // A closed pipe is reported by write(2), and must not end the process during a transfer.
         signal(SIGPIPE, SIG_IGN)
-        // Swift reads the arguments from there, and its threads end the process at some time where they cannot read it.
+        // Swift's runtime reads the arguments from /proc. Without it, a thread that needs it ends the process at any later time.
         guard access("/proc/self/stat", R_OK) == 0 else {
             Console.warn(
                 "/proc is not mounted, or cannot be read, and nearshare needs it; in a container, `mount -t proc proc /proc` mounts it"
@@ -93,7 +93,7 @@ package struct NearshareCommand: AsyncParsableCommand {
 private func openMissingStandardDescriptors() {
     for (descriptor, mode) in [(STDIN_FILENO, O_WRONLY), (STDOUT_FILENO, O_RDONLY), (STDERR_FILENO, O_WRONLY)]
     where fcntl(descriptor, F_GETFD) < 0 {
-        // The lowest number that is free.
+        // open(2) returns the lowest free number, which is this one.
         _ = open("/dev/null", mode)
     }
 }

@@ -29,7 +29,7 @@ struct NotifyCommand: AsyncParsableCommand {
                         + "`systemctl --user stop nearshare-notify` ends the one that the systemd unit has started")
             }
             defer { withExtendedLifetime(lock) {} }
-            // The directory that is watched until a node starts.
+            // Until a node starts, the operation watches this directory.
             _ = try machine.makeControlSocketDirectory()
             Console.notice("showing offers, arrivals and messages as notifications; Ctrl-C ends this")
             let operation = NotificationOperation(machine: machine, log: global.logger)

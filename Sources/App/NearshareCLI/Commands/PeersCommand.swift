@@ -174,8 +174,8 @@ struct PeersBlockCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let key = try KnownPeerEditor(LocalMachine()).block(peerArgument.peer)
-            Console.notice("\(key.name.identified(by: key.id)) is blocked, and no longer a friend or verified")
+            let blocked = try KnownPeerEditor(LocalMachine()).block(peerArgument.peer)
+            Console.notice("\(blocked.name.identified(by: blocked.id)) is blocked, and no longer a friend or verified")
         }
     }
 }

@@ -171,10 +171,12 @@ struct VoiceRecordCommand: ConfinedCommand {
                 try await lookUpReceivers(from: machine, on: node)
             }
             for notice in receivers.notices where !quiet && !json { Console.notice(notice) }
-            let own = parameters.settings.limit
-            parameters.settings.limit = NoteSizeLimit.smaller(own, receivers.limit)
-            if parameters.settings.limit != own, let text = receivers.limitText {
-                if let own { Console.warn("--limit \(own.byteCount.asByteCount) is too large: \(text)") }
+            let requestedLimit = parameters.settings.limit
+            parameters.settings.limit = NoteSizeLimit.smaller(requestedLimit, receivers.limit)
+            if parameters.settings.limit != requestedLimit, let text = receivers.limitText {
+                if let requestedLimit {
+                    Console.warn("--limit \(requestedLimit.byteCount.asByteCount) is too large: \(text)")
+                }
                 parameters.receiverLimit = text
             }
             guard let note = try await makeRecordingSession(machine, parameters, decoders).run() else { return }

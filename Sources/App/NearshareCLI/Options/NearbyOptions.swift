@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import NearshareService
 
-/// The places where the node of a command looks for peers.
+/// The network interface and the Bluetooth adapter on which the node of a command looks for peers.
 struct NearbyOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"),

@@ -35,7 +35,7 @@ package struct PickerList<ID: Hashable & Sendable>: Sendable {
     /// Limit on the characters of the filter.
     private static var maximumFilterCount: Int { 40 }
     /// Limit on the rows shown at once.
-    private static var maximumShownItems: Int { 16 }
+    private static var maximumShownItemCount: Int { 16 }
 
     /// - Parameter cutColumns: columns of the items whose cells are cut on a narrow terminal, the first one first; not the last.
     package init(title: String, placeholder: String, cutting cutColumns: [Int]) {
@@ -103,7 +103,7 @@ package struct PickerList<ID: Hashable & Sendable>: Sendable {
         let left = shownItems
         guard !left.isEmpty else { return heading + Self.wrapped("  none; Backspace shows more", columns: columns) }
         // The cursor is in a row below the list.
-        let count = max(1, min(Self.maximumShownItems, size.rows - heading.count - 1))
+        let count = max(1, min(Self.maximumShownItemCount, size.rows - heading.count - 1))
         let selected = left.firstIndex { $0.id == selection } ?? 0
         let start = max(0, min(selected - count / 2, left.count - count))
         let shown = left.dropFirst(start).prefix(count)
