@@ -52,7 +52,7 @@ package final class PromptQueue: Sendable {
     private struct State {
         var prompts = PendingPrompts<Reply>()
         /// The answer typed so far. Questions that arrive or end leave it alone.
-        var typed = TypedAnswer()
+        var typed = AnswerInput()
         /// The question that was the only one when the answer was begun: the one that a word without a number answers.
         var target: Int?
         /// The question that the last line answered with "block", of which the user was asked again.

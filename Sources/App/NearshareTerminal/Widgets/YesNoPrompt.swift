@@ -41,7 +41,7 @@ package enum YesNoPrompt {
         let lines = question.lines
         let introduction = lines.dropLast().map { $0 + "\n" }.joined()
         let asked = String(lines.last ?? "")
-        var (prompt, typed) = (asked, TypedAnswer())
+        var (prompt, typed) = (asked, AnswerInput())
         func show() { display.ask(prompt + TerminalText.escaped(typed.text, columns: 100), on: terminal) }
         func showQuestion() {
             if !introduction.isEmpty { terminal.writeWrapped(introduction) }

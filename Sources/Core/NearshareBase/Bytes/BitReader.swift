@@ -8,7 +8,9 @@ package struct BitReader {
         self.bytes = bytes
     }
 
-    /// Reads `count` bits as an integer; nil when fewer are left.
+    /// Reads bits as an integer.
+    /// - Parameter count: at most 64.
+    /// - Returns: nil when fewer bits are left.
     package mutating func read(_ count: Int) -> UInt64? {
         guard position + count <= bytes.count * 8 else { return nil }
         var value: UInt64 = 0

@@ -10,8 +10,8 @@ package enum AnswerKey: Sendable, Hashable {
     case redraw
 }
 
-/// The answer that the user has typed so far.
-package struct TypedAnswer: Sendable, Hashable {
+/// The line in which the user types an answer: keys in, the answer out.
+package struct AnswerInput: Sendable, Hashable {
     package private(set) var text = ""
 
     /// Limit on the answer, in characters. The longest answers list the entries of an offer.
@@ -25,7 +25,7 @@ package struct TypedAnswer: Sendable, Hashable {
     /// - Returns: the whole answer after Enter, which also removes it from the value; nil after other keys.
     package mutating func handle(_ key: AnswerKey) -> String? {
         switch key {
-        case .text(let more): text = String((text + more).prefix(Self.maximumCharacterCount))
+        case .text(let typed): text = String((text + typed).prefix(Self.maximumCharacterCount))
         case .backspace: text = String(text.dropLast())
         case .deleteWord: text = String(text.reversed().drop { $0 == " " }.drop { $0 != " " }.reversed())
         case .deleteLine: text = ""

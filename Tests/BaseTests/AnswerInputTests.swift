@@ -1,9 +1,9 @@
 import NearshareBase
 import Testing
 
-@Suite struct TypedAnswerTests {
-    private func answer(_ keys: AnswerKey...) -> TypedAnswer {
-        var answer = TypedAnswer()
+@Suite struct AnswerInputTests {
+    private func answer(_ keys: AnswerKey...) -> AnswerInput {
+        var answer = AnswerInput()
         for key in keys { #expect(answer.handle(key) == nil) }
         return answer
     }
