@@ -33,7 +33,9 @@ enum Notes {
 }
 
 @Suite struct NoteTests {
-    @Test("comes back as long as it was, and sounding like it", arguments: [8000, 16_000, 44_100, 48_000], [0.01, 0.5, 2.51])
+    @Test(
+        "a note is decoded with the length and the sound that were recorded", arguments: [8000, 16_000, 44_100, 48_000],
+        [0.01, 0.5, 2.51])
     func roundTrip(_ rate: Int, _ seconds: Double) throws {
         let scratch = ScratchFolder()
         let file = try scratch.note()
@@ -50,7 +52,7 @@ enum Notes {
         }
     }
 
-    @Test("says who, when, and how it looks, before anything is decoded")
+    @Test("a note has the speaker, the time and a waveform in its tags, which are read without decoding")
     func tags() throws {
         let scratch = ScratchFolder()
         let file = try scratch.note()
@@ -63,7 +65,7 @@ enum Notes {
         #expect(peaks[10] > 55 && peaks[100] == 0)
     }
 
-    @Test("silence at both ends is cut, exactly, and the stream ends in order", arguments: [0, 0.3, 1, 7.77])
+    @Test("silence at both ends is cut, and the stream has an end", arguments: [0, 0.3, 1, 7.77])
     func trimming(_ after: Double) throws {
         let scratch = ScratchFolder()
         let file = try scratch.note()
@@ -78,7 +80,7 @@ enum Notes {
         #expect(result.byteCount == file.size)
     }
 
-    @Test("a note of silence alone is none")
+    @Test("a recording of silence alone is empty")
     func onlySilence() throws {
         let scratch = ScratchFolder()
         #expect(try Notes.record(Tones.silence(seconds: 3), into: scratch.note(), trims: true).isEmpty)
@@ -94,7 +96,7 @@ enum Notes {
         #expect(abs(try NoteSummary(of: file).duration.inSeconds - 1.23) < 0.001)
     }
 
-    @Test("ends by itself at the duration, to the frame")
+    @Test("a recording ends at its maximum duration, to the frame")
     func duration() throws {
         let scratch = ScratchFolder()
         let file = try scratch.note()
@@ -103,17 +105,19 @@ enum Notes {
         #expect(try NoteSummary(of: file).granules == 72_000)
     }
 
-    @Test("lost frames are told")
+    @Test("the result has the number of lost frames")
     func lost() throws {
         let scratch = ScratchFolder()
         #expect(try Notes.record(Tones.sine(seconds: 0.1), into: scratch.note(), lost: 77).lostFrames == 77)
     }
 
-    @Test("never above the limit, with all kept that was said", arguments: [6000, 24_000, 256_000])
+    @Test(
+        "a recording that reaches its size limit ends below it, and keeps everything recorded",
+        arguments: [6000, 24_000, 256_000])
     func limit(_ bitrate: Int) throws {
         let scratch = ScratchFolder()
         let file = try scratch.note()
-        // Half a minute, at the rate that was asked for.
+        // Half a minute at the requested bit rate.
         let limit = try #require(NoteSizeLimit(byteCount: UInt64(bitrate / 8 * 30)))
         var random = SeededRandom(seed: UInt64(bitrate))
         // Noise is what costs the encoder most.
@@ -153,7 +157,7 @@ enum Notes {
         #expect(abs(try Notes.decode(file).count - Int(summary.granules)) <= 1)
     }
 
-    @Test("a note whose end does not fit on the disk is not told as complete")
+    @Test("a recording whose end does not fit on the disk fails")
     func diskFullAtTheEnd() throws {
         let scratch = ScratchFolder()
         guard mount("tmpfs", scratch.path, "tmpfs", 0, "size=12k") == 0 else {
@@ -184,7 +188,7 @@ enum Notes {
 }
 
 @Suite struct PlaybackTests {
-    @Test("plays all of it, and says so")
+    @Test("a note that is played to its end was played as a whole")
     func all() throws {
         let scratch = ScratchFolder()
         let file = try scratch.note()
@@ -197,7 +201,7 @@ enum Notes {
         #expect(playback.snapshot.position == .seconds(1))
     }
 
-    @Test("skipping beyond the end ends it, back beyond the start begins anew")
+    @Test("skipping past the end ends the playback, skipping back past the start begins it again")
     func skipping() throws {
         let scratch = ScratchFolder()
         let file = try scratch.note()

@@ -6,8 +6,9 @@ import Testing
 
 @testable import NearshareEngine
 
-@Suite("rate limit of a send") struct RateLimitTests {
-    /// Bytes that are read in a time by a reader that asks whenever it may.
+@Suite("rate limit of a send") struct TransmissionLimitTests {
+    /// The number of bytes that are read in a time by a reader that asks as early as it may.
+    /// - Parameter portion: limit on the bytes of one read.
     private func bytesRead(in time: Duration, at bytesPerSecond: UInt64, portion: Int = 65536) -> Int {
         var now = MonotonicInstant(nanoseconds: 1)
         let end = now + time
@@ -39,7 +40,7 @@ import Testing
         var rate = TransmissionRate(bytesPerSecond: 1000, now: start)
         let saved = rate.allowance(now: start + .seconds(3600))
         #expect(saved == .bytes(100))
-        // A clock that goes back, as none should, changes nothing.
+        // A clock that goes back changes nothing.
         rate.charge(100)
         let earlier = rate.allowance(now: start)
         #expect(earlier != .bytes(100))

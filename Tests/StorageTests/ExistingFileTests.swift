@@ -35,12 +35,12 @@ import Testing
                 for: try source().offer, from: anna, resumeKey: someKey, mayCompare: mayCompare, clock: inbox.clock.read)
         }
 
-        /// Sends again, all of it.
+        /// Sends the source again without a comparison.
         func resend() throws -> DeliveredItem {
             try #require(try inbox.receive(try source()).first)
         }
 
-        /// Sends again, without what both ends agree on.
+        /// Sends the source again without the files that a comparison finds in the inbox.
         func compareAndSend() throws -> (item: DeliveredItem, counts: ComparedFiles?, byteCount: Int) {
             let sink = try sink()
             let result = try TransferRig(comparesFiles: true).move(try source(), to: sink)

@@ -11,8 +11,8 @@ import Testing
         await #expect(throws: Failure.self) { try await SignalHandling.run(onSignal: {}, { throw Failure() }) }
     }
 
-    @Test("a SIGINT with another meaning is left out of the terminations")
-    func lentInterrupt() async {
+    @Test("a SIGINT that means something else is none of the terminations")
+    func excludedInterrupt() async {
         await SignalHandling.withoutInterrupt {
             var terminations = SignalHandling.terminations().makeAsyncIterator()
             kill(getpid(), SIGINT)

@@ -21,13 +21,13 @@ enum Probe {
         while let line = readLine() {
             let words = line.split(separator: " ").map(String.init)
             guard words.first != "quit" else { break }
-            do { try session.obey(words) } catch { say("error", "\(error)") }
+            do { try session.perform(words) } catch { say("error", "\(error)") }
         }
         session.stop()
         say("bye")
     }
 
-    /// Each line in one write, as other threads also print.
+    /// Prints a line with one write(2), because other threads print as well.
     static func say(_ fields: String...) {
         let line = Array(fields.joined(separator: "\t").utf8) + [UInt8(ascii: "\n")]
         _ = line.withUnsafeBytes { write(1, $0.baseAddress, $0.count) }
@@ -56,12 +56,13 @@ private final class Session: Sendable {
         self.radio = radio
     }
 
-    func obey(_ words: [String]) throws {
+    /// Performs a command of the test.
+    func perform(_ words: [String]) throws {
         switch words.first {
         case "advertise": try advertise(words[1])
         case "withdraw": state.withLock { $0.advertisement.take() }?.stop()
         case "browse": try browse()
-        case "frames": follow()
+        case "frames": receiveFrames()
         case "write": try write(link: Int(words[1])!, count: Int(words[2])!, times: Int(words[3])!)
         case "close": state.withLock { $0.links[Int(words[1])!] }?.close()
         case "chat": try chat(words[1])
@@ -125,7 +126,8 @@ private final class Session: Sendable {
 
     // MARK: Frames
 
-    private func follow() {
+    /// Reports the frame links, and what arrives on them.
+    private func receiveFrames() {
         let links = radio.frames.links()
         let task = Task {
             var number = 0
@@ -134,7 +136,7 @@ private final class Session: Sendable {
                 state.withLock { [number] in $0.links[number] = link }
                 Probe.say("link", "\(number)", link.remote.host, "\(link.maximumFrameByteCount)", "\(link.delivery)")
                 _ = try? BlockingThread.start { [number] in
-                    while let piece = link.receive() { Probe.say("piece", "\(number)", "\(piece.count)", Self.sum(piece)) }
+                    while let piece = link.receive() { Probe.say("piece", "\(number)", "\(piece.count)", Self.checksum(piece)) }
                     link.close()
                     Probe.say("link-ended", "\(number)")
                 }
@@ -159,7 +161,7 @@ private final class Session: Sendable {
         }
     }
 
-    private static func sum(_ bytes: [UInt8]) -> String { "\(bytes.reduce(0) { $0 &+ Int($1) })" }
+    private static func checksum(_ bytes: [UInt8]) -> String { "\(bytes.reduce(0) { $0 &+ Int($1) })" }
 
     // MARK: Chat
 

@@ -8,22 +8,24 @@ let roundTripCount = 20_000
 /// One way of sending messages between two ends.
 protocol MessagingSystem {
     static var name: String { get }
-    /// Runs both ends, and tells what ``roundTripCount`` round trips and ``oneWayCount`` messages cost.
+    /// Runs both ends.
+    /// - Returns: the cost of ``roundTripCount`` round trips, and of ``oneWayCount`` messages one way.
     static func run() async throws -> (roundTrips: Cost, oneWay: Cost)
 }
 
-/// In seconds.
+/// The time that something took, in seconds.
 struct Cost {
     var wall = 0.0
     /// Processor time of the whole process: both ends.
     var processor = 0.0
 }
 
-struct Moment {
+/// Measures the cost of what happens after its creation.
+struct Stopwatch {
     private let wall = seconds()
     private let processor = seconds(CLOCK_PROCESS_CPUTIME_ID)
 
-    /// Since then.
+    /// The cost up to now.
     var cost: Cost { Cost(wall: seconds() - wall, processor: seconds(CLOCK_PROCESS_CPUTIME_ID) - processor) }
 }
 
@@ -67,7 +69,7 @@ func median(_ values: [Double]) -> Double {
         for round in 0...rounds {
             for system in systems {
                 let result = try await system.run()
-                // The first round warms everything up.
+                // The first round only warms caches and connections up.
                 guard round > 0 else { continue }
                 results[system.name, default: []].append(result)
             }

@@ -32,7 +32,7 @@ enum Forming {
         var settings = SessionSettings()
         settings.trust = .anyKey
         settings.memberLimit = nodes.count
-        let (start, bytes) = (Moment(), loopbackByteCount())
+        let (start, bytes) = (Stopwatch(), loopbackByteCount())
         let first = try nodes[0].node.startSession(settings)
         var sessions = [first]
         for (_, listener) in nodes.dropFirst() {

@@ -5,16 +5,16 @@ import Synchronization
 /// MQTT over TLS through the broker mosquitto: each message goes to the broker, and from there to the subscriber.
 enum MQTTMessages: MessagingSystem {
     static let name = "MQTT over TLS, mosquitto"
-    /// Messages on their way at once, at most: the broker drops those for which it has no room.
+    /// Limit on the messages on their way at once: the broker drops those for which it has no room.
     private static let windowCount = 1000
 
-    /// A client with a thread of its own, which calls `receive` for each message.
+    /// A client with a thread of its own, which calls the function of ``onMessage(_:)`` for each message.
     private final class Client: @unchecked Sendable {
         let raw: OpaquePointer
-        private let receiver = Mutex(Receiver(take: {}))
+        private let receiver = Mutex(Receiver(handle: {}))
         /// A value that contains the function: a mutex of the function itself wraps it once more at each use.
         private struct Receiver {
-            let take: @Sendable () -> Void
+            let handle: @Sendable () -> Void
         }
 
         private let isSubscribed = Atomic(false)
@@ -27,7 +27,7 @@ enum MQTTMessages: MessagingSystem {
             precondition(mosquitto_tls_set(raw, certificate, nil, nil, nil, nil) == MOSQ_ERR_SUCCESS.code)
             mosquitto_int_option(raw, MOSQ_OPT_TCP_NODELAY, 1)
             mosquitto_message_callback_set(raw) { _, data, _ in
-                Unmanaged<Client>.fromOpaque(data!).takeUnretainedValue().receiver.withLock { $0.take }()
+                Unmanaged<Client>.fromOpaque(data!).takeUnretainedValue().receiver.withLock { $0.handle }()
             }
             mosquitto_subscribe_callback_set(raw) { _, data, _, _, _ in
                 Unmanaged<Client>.fromOpaque(data!).takeUnretainedValue().isSubscribed.store(true, ordering: .releasing)
@@ -38,7 +38,7 @@ enum MQTTMessages: MessagingSystem {
             while !isSubscribed.load(ordering: .acquiring) { usleep(1000) }
         }
 
-        func onMessage(_ take: @escaping @Sendable () -> Void) { receiver.withLock { $0 = Receiver(take: take) } }
+        func onMessage(_ handle: @escaping @Sendable () -> Void) { receiver.withLock { $0 = Receiver(handle: handle) } }
 
         func publish(to topic: String, _ bytes: [UInt8]) {
             precondition(mosquitto_publish(raw, nil, topic, Int32(bytes.count), bytes, 0, false) == MOSQ_ERR_SUCCESS.code)
@@ -73,20 +73,20 @@ enum MQTTMessages: MessagingSystem {
         let broker = Command(["mosquitto", "-c", "\(folder)/configuration"], output: "\(folder)/log")
         defer { broker.end() }
         usleep(500_000)
-        let (asker, answerer) = (
+        let (requester, responder) = (
             Client(topic: "answers", port: port, certificate: "\(folder)/certificate"),
             Client(topic: "questions", port: port, certificate: "\(folder)/certificate")
         )
         defer {
-            asker.end()
-            answerer.end()
+            requester.end()
+            responder.end()
         }
         let message = [UInt8](repeating: 7, count: messageByteCount)
-        let answered = Signal()
-        asker.onMessage { answered.raise() }
-        answerer.onMessage { answerer.publish(to: "answers", message) }
+        let answered = Semaphore()
+        requester.onMessage { answered.signal() }
+        responder.onMessage { responder.publish(to: "answers", message) }
         func cost(_ body: () -> Void) -> Cost {
-            let (start, before) = (Moment(), broker.processorTime)
+            let (start, before) = (Stopwatch(), broker.processorTime)
             body()
             var cost = start.cost
             cost.processor += broker.processorTime - before
@@ -94,25 +94,25 @@ enum MQTTMessages: MessagingSystem {
         }
         let roundTrips = cost {
             for _ in 0..<roundTripCount {
-                asker.publish(to: "questions", message)
+                requester.publish(to: "questions", message)
                 answered.wait()
             }
         }
-        let places = Signal(windowCount)
-        answerer.onMessage { places.raise() }
+        let window = Semaphore(windowCount)
+        responder.onMessage { window.signal() }
         let oneWay = cost {
             for _ in 0..<oneWayCount {
-                places.wait()
-                asker.publish(to: "questions", message)
+                window.wait()
+                requester.publish(to: "questions", message)
             }
-            for _ in 0..<windowCount { places.wait() }
+            for _ in 0..<windowCount { window.wait() }
         }
         return (roundTrips, oneWay)
     }
 }
 
 /// A semaphore between two threads.
-final class Signal: @unchecked Sendable {
+final class Semaphore: @unchecked Sendable {
     private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
 
     init(_ value: Int = 0) { sem_init(semaphore, 0, UInt32(value)) }
@@ -122,7 +122,7 @@ final class Signal: @unchecked Sendable {
         semaphore.deallocate()
     }
 
-    func raise() { sem_post(semaphore) }
+    func signal() { sem_post(semaphore) }
     func wait() { while sem_wait(semaphore) != 0 {} }
 }
 

@@ -74,14 +74,14 @@ enum SessionMessages: MessagingSystem {
                 }
             }()
             var answers = sessions[0].messages.makeAsyncIterator()
-            var start = Moment()
+            var start = Stopwatch()
             for _ in 0..<roundTripCount {
                 try await sessions[0].send(message)
                 _ = await answers.next()
             }
             result.roundTrips = start.cost
             try await echo
-            start = Moment()
+            start = Stopwatch()
             async let sent: Void = {
                 for _ in 0..<oneWayCount { try await sessions[0].send(message) }
             }()

@@ -53,13 +53,13 @@ enum ZeroMQMessages: MessagingSystem {
         // Connected once the first answer is there.
         client.send(message)
         client.receive(&buffer)
-        var start = Moment()
+        var start = Stopwatch()
         for _ in 0..<roundTripCount {
             client.send(message)
             client.receive(&buffer)
         }
         let roundTrips = start.cost
-        start = Moment()
+        start = Stopwatch()
         for _ in 0..<oneWayCount { client.send(message) }
         echo.join()
         let oneWay = start.cost
