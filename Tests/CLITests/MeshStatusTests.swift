@@ -31,6 +31,11 @@ import Testing
         #expect(self.rows(try status(isDaemon: false)).contains("process: 42, for 1:02:05, until another command ends"))
     }
 
+    @Test func `a trace without decisions names an id only where one was given`() {
+        #expect(!MeshTraceCommand.absence(of: nil).contains("that id"))
+        #expect(MeshTraceCommand.absence(of: "0011").contains("that id"))
+    }
+
     private static let radios: [(NodeStatus.Bluetooth, String)] = [
         (.starting, "starting"), (.on(channel: 131), "on, channel 131"), (.notUsed, "not used"),
         (.unavailable(reason: "no adapter"), "not available: no adapter"),

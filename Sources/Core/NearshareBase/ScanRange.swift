@@ -2,7 +2,7 @@
 package enum ScanRange {
     /// Limit on networks: more come from virtual machines and containers, which hold no peers to look for.
     static let maximumNetworkCount = 4
-    /// The longest part of a network that is asked: the /24 around this machine.
+    /// The shortest prefix of a scanned network, in bits. Of a larger network only the /24 around this machine is scanned.
     static let shortestPrefixLength = 24
 
     /// The other hosts of the networks that this machine is in: of IPv4, and at most 254 of each of at most four networks.

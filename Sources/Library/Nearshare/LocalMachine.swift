@@ -39,7 +39,7 @@ public final class LocalMachine: Sendable {
 
     /// - Parameters:
     ///   - identity: the key and contacts to use.
-    ///   - environment: for the XDG variables; the process's own unless told otherwise.
+    ///   - environment: contains the XDG variables; nil for that of the process.
     /// - Throws: ``StorageError`` when the state directory can't be used or the configuration is wrong.
     public init(
         identity: MachineIdentity = .user, environment: [String: String]? = nil
@@ -50,9 +50,9 @@ public final class LocalMachine: Sendable {
             ephemeral = nil
             directories.state = path
         } else {
-            let made = try EphemeralState(in: directories.runtime, suffix: Hex.encode(Self.randomBytes(8)))
-            ephemeral = made
-            directories.state = made.state.path
+            let created = try EphemeralState(in: directories.runtime, suffix: Hex.encode(Self.randomBytes(8)))
+            ephemeral = created
+            directories.state = created.state.path
         }
         isApplication = if case .application = identity { true } else { false }
         self.directories = directories
@@ -88,7 +88,7 @@ public final class LocalMachine: Sendable {
         return Self.hostName
     }
 
-    /// Chooses the name for good.
+    /// Stores a name, which the configuration's takes precedence over.
     package func rename(to name: DisplayName) throws(StorageError) {
         try state.update(OwnName.fileName, startingWith: OwnName(name: name)) { $0.name = name }
     }
@@ -98,8 +98,8 @@ public final class LocalMachine: Sendable {
         var name: DisplayName
     }
 
-    /// How this machine finds others: through avahi-daemon where and while it answers, else with a responder of its own.
-    /// - Parameter log: is told when avahi-daemon stops, and when it is back.
+    /// The discovery of this machine: avahi-daemon where and while it answers, else the embedded responder.
+    /// - Parameter log: has a line when avahi-daemon stops, and when it is back.
     package func discovery(log: Logger? = nil) throws(DiscoveryError) -> any Discovery {
         try LinuxDiscovery.make { log?.warning("\($0)") }
     }
@@ -141,12 +141,13 @@ public final class LocalMachine: Sendable {
         #endif
     }
 
+    /// The settings of a node with this machine's identity, contacts and transports.
     /// - Parameters:
-    ///   - name: what others see; nil for ``name(_:)``.
-    ///   - interface: the network interface that it keeps to; nil for the configured one, or all.
+    ///   - name: the name that peers see; nil for that of ``name(_:)``.
+    ///   - interface: the only network interface that the node uses; nil for the configured one, or all.
     ///   - discovery: nil for a node that needs none, which starts faster.
     ///   - radio: opened when it is first needed; nil for a node that stays on the network.
-    ///   - identity: nil for that of the user, which the first call makes.
+    ///   - identity: nil for that of the user, which the first call generates.
     /// - Throws: `StorageError` also while another process runs a node with the identity of an application.
     package func nodeSettings(
         name: DisplayName? = nil, interface: String? = nil, discovery: (any Discovery)?,
@@ -155,7 +156,7 @@ public final class LocalMachine: Sendable {
     ) throws(StorageError) -> NodeSettings {
         let trust = self.trust
         let use = isApplication ? try ApplicationUse(state) : nil
-        // A damaged store is a refusal here, rather than a surprise at the first offer.
+        // A damaged store fails here, and not at the first offer.
         _ = try trust.read()
         let reported = Mutex<MonotonicInstant?>(nil)
         let showsClaims = isApplication
@@ -240,19 +241,19 @@ public final class LocalMachine: Sendable {
     /// Interval of log messages about a trust store that can't be read.
     private static let trustErrorInterval = Duration.seconds(60)
 
-    /// How far messages go: a named profile, the configured one, or the standard one.
+    /// The limits on distance and lifetime of messages: a named profile, the configured one, or the standard one.
     /// - Parameter name: one of nearshare's or of the configuration; nil for the configured one.
     /// - Throws: `StorageError` for an unknown name, and for numbers that are out of bounds.
     package func propagationProfile(_ name: String? = nil) throws(StorageError) -> PropagationProfile {
         let given = name
         let name = given ?? configuration.profile ?? PropagationProfile.standardName
-        let place = TerminalText.escaped(directories.configurationFile, columns: 4096)
+        let path = TerminalText.escaped(directories.configurationFile, columns: 4096)
         guard let own = configuration.profiles[name] else {
             if let profile = PropagationProfile(name: name) { return profile }
             let names = PropagationProfile.named.map(\.name) + configuration.profiles.keys.sorted()
             throw StorageError(
                 .failed,
-                "\(given == nil ? "\(place): profile: " : "")there is no profile \(TerminalText.escaped(name)); choose one of "
+                "\(given == nil ? "\(path): profile: " : "")there is no profile \(TerminalText.escaped(name)); choose one of "
                     + TerminalText.escaped(names.joined(separator: ", "), columns: 400))
         }
         let standard = PropagationProfile.standard
@@ -263,16 +264,16 @@ public final class LocalMachine: Sendable {
                 maximumPropagation: own.maximumPropagation ?? standard.maximumPropagation,
                 tracklistLimit: own.tracklistLimit ?? standard.tracklistLimit)
         } catch {
-            throw StorageError(.failed, "\(place): profiles.\(TerminalText.escaped(name)): \(error)")
+            throw StorageError(.failed, "\(path): profiles.\(TerminalText.escaped(name)): \(error)")
         }
     }
 
     /// The path of the socket at which the user's node listens for other commands.
     package var controlSocketPath: String { "\(directories.runtime)/node.sock" }
 
-    /// Makes the directory of the socket.
+    /// Creates the directory of the socket.
     /// - Returns: ``controlSocketPath``.
-    /// - Throws: `StorageError` when it can't be made.
+    /// - Throws: `StorageError` when it can't be created.
     package func makeControlSocketDirectory() throws(StorageError) -> String {
         try StateDirectory.makeDirectories(directories.runtime)
         return controlSocketPath
@@ -333,6 +334,7 @@ public final class LocalMachine: Sendable {
     /// The home folder of the user.
     package static var home: String { getpwuid(getuid()).map { String(cString: $0.pointee.pw_dir) } ?? "/" }
 
+    /// The host's name, as far as it is a valid display name.
     package static var hostName: DisplayName {
         var buffer = [CChar](repeating: 0, count: 256)
         gethostname(&buffer, buffer.count - 1)

@@ -14,8 +14,8 @@ struct MeshRunCommand: ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Run a node in the foreground.",
         discussion: """
-            It connects by itself to the nodes in range on every medium, relays and carries for others, and takes files and messages. \
-            Other commands of this person go through it meanwhile.
+            It connects to the nodes in range on every medium, relays and stores messages for others, and receives files and messages. \
+            Other commands of this user use it as long as it runs.
             """)
 
     @Option(
@@ -38,13 +38,13 @@ struct MeshRunCommand: ConfinedCommand {
     }
 
     private func run(on machine: LocalMachine) async throws {
-        // Peers are served whether or not the terminal, or the program, takes what is written.
+        // Peers are served whether or not the terminal, or the program, reads what is written.
         DescriptorOutput.startQueueing(omittedEvents: output.json ? JSONEvents.omitted : nil)
-        // Before a running `receive` is asked to hand over.
+        // A wrong profile is reported before a running `receive` is asked to hand over.
         do throws(StorageError) {
             _ = try machine.propagationProfile(profile)
         } catch {
-            // A wrong profile in the configuration is not a usage error.
+            // One in the configuration is not a usage error.
             throw CommandFailure(profile == nil ? .failure : .usage, error.description)
         }
         var options = receiving.nodeOptions(log: global.logger)
@@ -59,14 +59,14 @@ struct MeshRunCommand: ConfinedCommand {
         try await runNode(on: machine, options: options, environment: environment) { [isJSON = output.json] node, events in
             limiter.followLinks { node.linkShare(of: $0) }
             let status = try await node.status()
-            Self.greet(status, isJSON: isJSON)
+            Self.reportReady(status, isJSON: isJSON)
             if let server = node.localSend { LocalSendNotice.show(server, isJSON: isJSON) }
             if let notice = Node.fallbackNotice(port: status.port, chosen: chosenPort) { Console.warn(notice) }
             try await withNetworkNotice(network) { for await event in events { reporter.report(.node(event)) } }
         }
     }
 
-    private static func greet(_ status: NodeStatus, isJSON: Bool) {
+    private static func reportReady(_ status: NodeStatus, isJSON: Bool) {
         if isJSON { return JSONEvents.emit("ready", MeshStatusCommand.jsonMembers(status)) }
         Console.notice(
             "\(status.name.unquoted) (\(status.id.hex)) runs a mesh node with profile \(Self.shown(status.profile)), "
@@ -87,7 +87,7 @@ struct MeshStatusCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            try await withStandingNode { client in
+            try await withRequiredNode { client in
                 let status = try await client.status()
                 if output.json { return JSONEvents.emit("status", Self.jsonMembers(status)) }
                 Console.writeTable(Self.rows(status))
@@ -176,6 +176,13 @@ struct MeshTraceCommand: AsyncParsableCommand {
     /// Limit on the decisions without an id.
     private static let latestCount = 50
 
+    /// The message where no decision is found.
+    static func absence(of id: String?) -> String {
+        id == nil
+            ? "this node has decided about no packet or bundle yet"
+            : "this node has no decision about that id; it keeps the latest ones"
+    }
+
     func validate() throws {
         if let id, id.count < 4 || id.count > 64 || !id.allSatisfy(\.isHexDigit) {
             throw ValidationError("an id has 4 to 64 hexadecimal digits; `nearshare mesh trace` lists the latest")
@@ -184,7 +191,7 @@ struct MeshTraceCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            try await withStandingNode { client in
+            try await withRequiredNode { client in
                 let limit = id == nil ? Self.latestCount : ControlReply.maximumEntryCount
                 let entries = try await client.trace(id: id ?? "", limit: limit)
                 if output.json {
@@ -200,8 +207,7 @@ struct MeshTraceCommand: AsyncParsableCommand {
                     return
                 }
                 guard !entries.isEmpty else {
-                    throw CommandFailure(
-                        .failure, "this node has seen nothing of that id lately; it keeps the latest decisions")
+                    throw CommandFailure(.failure, Self.absence(of: id))
                 }
                 Console.writeTable(
                     entries.map {
@@ -222,7 +228,7 @@ struct MeshStopCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            try await withStandingNode { client in
+            try await withRequiredNode { client in
                 let status = try await client.status()
                 do throws(ControlFailure) {
                     try await client.stop()
@@ -243,7 +249,7 @@ struct MeshStopCommand: AsyncParsableCommand {
 }
 
 /// Runs `body` with a client of the node that runs on this machine; none is started.
-private func withStandingNode(_ body: @Sendable (any NodeClient) async throws -> Void) async throws {
+private func withRequiredNode(_ body: @Sendable (any NodeClient) async throws -> Void) async throws {
     guard try await withRunningNode(of: LocalMachine(), { try await body($0) }) else {
         throw CommandFailure(.failure, "no node is running on this machine; `nearshare mesh run` starts one")
     }

@@ -1,9 +1,13 @@
 internal import ArgumentParser
 
-/// The completion scripts that the argument parser generates, with what it leaves out: peers are found in any letter case, and in bash and
-/// zsh by the names that the user has replaced, bash completes names of files that contain spaces, bash and zsh complete a value behind an equals sign, files and no options are
-/// offered behind the command of `--exec`, `help` is followed by the subcommands, files are offered besides ids of voice notes,
-/// and fish does not repeat the text of an option at each of its values.
+/// The completion scripts that the argument parser generates, with what it leaves out:
+/// - peers are found in any letter case, and in bash and zsh by the names that the user has replaced;
+/// - bash completes names of files that contain spaces;
+/// - bash and zsh complete a value behind an equals sign;
+/// - behind the command of `--exec` files are offered, and no options;
+/// - `help` is followed by the subcommands;
+/// - files are offered besides ids of voice notes;
+/// - fish does not repeat the text of an option at each of its values.
 enum CompletionScript {
     /// The path of a command, which is empty for the tool itself, and the names of its subcommands.
     typealias Group = (path: [String], names: [String])
@@ -20,13 +24,13 @@ enum CompletionScript {
     }
 
     private static func groups(of command: any ParsableCommand.Type, at path: [String]) -> [Group] {
-        var (names, inner): ([String], [Group]) = ([], [])
+        var (names, descendants): ([String], [Group]) = ([], [])
         for subcommand in command.configuration.subcommands {
             let name = subcommand.configuration.commandName ?? ""
             names.append(name)
-            inner += groups(of: subcommand, at: path + [name])
+            descendants += groups(of: subcommand, at: path + [name])
         }
-        return names.isEmpty ? [] : [(path, names)] + inner
+        return names.isEmpty ? [] : [(path, names)] + descendants
     }
 
     /// Changes the lines that complete voice notes, which are files or have ids.

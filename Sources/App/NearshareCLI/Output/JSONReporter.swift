@@ -8,7 +8,7 @@ struct JSONReporter: Reporter {
     var showsProgress = false
     /// Limits the messages of peers that the user does not know; nil where the user has asked for what is shown.
     var unknownPeers: UnknownPeerLimiter?
-    /// Where lines go.
+    /// Writes a line.
     var write: @Sendable (String) -> Void = { Console.writeResult($0) }
 
     func report(_ event: OperationEvent) {

@@ -82,7 +82,8 @@ public struct Listener: Sendable {
         try update { $0.info = info }
     }
 
-    func stopTakingFrames() throws(NodeError) {
+    /// Withdraws the announcement that this node accepts links of the mesh.
+    func stopAcceptingMeshLinks() throws(NodeError) {
         try update { $0.acceptsMeshLinks = false }
     }
 

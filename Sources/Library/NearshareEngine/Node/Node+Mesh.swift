@@ -60,7 +60,7 @@ extension Node {
     /// on. A process calls this before another one with the same key takes its place.
     /// - Throws: ``NodeError/unavailable(_:)`` when discovery is no longer available; the mesh then runs on.
     package func leaveMesh(_ receiving: Listener) async throws(NodeError) {
-        try receiving.stopTakingFrames()
+        try receiving.stopAcceptingMeshLinks()
         guard let mesh = state.withLock({ $0.mesh }) else { return }
         mesh.stop()
         _ = await mesh.ended.value

@@ -23,11 +23,12 @@ final class PeerFinder: Sendable {
 
     private struct State {
         var peers: [PeerID: NearbyPeer] = [:]
-        var foundAt: MonotonicInstant?
+        /// The time since which at least one peer matches; nil where none does.
+        var matchStart: MonotonicInstant?
     }
 
     /// Time for a second peer of the same name to appear.
-    private static let twinTime = Duration.milliseconds(60)
+    private static let sameNameTime = Duration.milliseconds(60)
     /// Time for all peers to appear before the beginning of a name is decided.
     private static let prefixTime = Duration.milliseconds(500)
     /// Time for another address to appear where all known ones are to be avoided: a second medium answers within it.
@@ -59,16 +60,16 @@ final class PeerFinder: Sendable {
             case .absent(let id): state.peers[id] = nil
             }
             if case .none = NearbyPeerTable.find(text, among: state.peers, knownAs: ids) {
-                state.foundAt = nil
-            } else if state.foundAt == nil {
-                state.foundAt = now
+                state.matchStart = nil
+            } else if state.matchStart == nil {
+                state.matchStart = now
             }
         }
     }
 
     func verdict(at now: MonotonicInstant) -> Verdict {
-        let (peers, found) = state.withLock { ($0.peers, $0.foundAt) }
-        guard let found else { return .undecided(until: nil) }
+        let (peers, matchStart) = state.withLock { ($0.peers, $0.matchStart) }
+        guard let matchStart else { return .undecided(until: nil) }
         switch NearbyPeerTable.find(text, among: peers, knownAs: ids) {
         case .one(let peer, let isExact):
             let delay: Duration =
@@ -78,18 +79,18 @@ final class PeerFinder: Sendable {
                     // An id belongs to one peer.
                     .zero
                 } else {
-                    isExact ? Self.twinTime : Self.prefixTime
+                    isExact ? Self.sameNameTime : Self.prefixTime
                 }
-            let decision = found + delay
+            let decision = matchStart + delay
             return now >= decision ? .found(peer) : .undecided(until: decision)
         case .several(let several):
-            let decision = found + Self.prefixTime
+            let decision = matchStart + Self.prefixTime
             return now >= decision ? .failed(.ambiguous(text, several)) : .undecided(until: decision)
         case .none: return .undecided(until: nil)
         }
     }
 
-    /// The verdict when time has run out.
+    /// The verdict at the timeout.
     func lastVerdict() -> Result<NearbyPeer, NodeError> {
         let peers = state.withLock { $0.peers }
         switch NearbyPeerTable.find(text, among: peers, knownAs: ids) {

@@ -266,7 +266,7 @@ package struct PageMachine: Sendable {
 
     /// Records that a browser has received bytes of a direct download.
     package mutating func receivedDirectly(_ bytes: Range<UInt64>, of direct: PageDirectDownload) -> Reaction? {
-        guard let download = directPaths.received(bytes, over: direct.path), download.receivedByteCount >= direct.size else {
+        guard let download = directPaths.record(bytes, over: direct.path), download.receivedByteCount >= direct.size else {
             return nil
         }
         return markReceived(download.item, in: download.offer)

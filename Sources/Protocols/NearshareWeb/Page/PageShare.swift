@@ -1,15 +1,15 @@
 package import NearshareBase
 internal import NearshareHTTP
 
-/// The files and texts that a page gives to browsers (`docs/PROTOCOL.md`, section 15.5). Each is one entry of the list, numbered from 1; a
-/// folder is an archive.
+/// The files and texts that a page offers to browsers (`docs/PROTOCOL.md`, section 15.5). Each is one entry of the list, numbered
+/// from 1; a folder is an archive.
 package struct PageShare: Sendable {
     /// One file or text.
     package struct Item: Sendable, Hashable {
         let kind: OfferedItem.Kind
         let name: ClaimedFileName
         let mediaType: ClaimedMediaType
-        /// nil for standard input.
+        /// In bytes; nil for standard input.
         package let size: UInt64?
 
         package init(_ item: OfferedItem) {
@@ -54,8 +54,8 @@ package struct PageShare: Sendable {
     }
 }
 
-/// The one-time paths of direct downloads. Each belongs to one item for one browser, until the item has been received; it works only
-/// from the address from which the browser asked for the list.
+/// The paths of direct downloads. Each belongs to one item for one browser, until the item has been received; it works only from
+/// the address from which the browser asked for the list.
 struct PageDirectPaths: Sendable {
     struct Download: Sendable {
         let offer: PageMachine.OfferID
@@ -69,7 +69,7 @@ struct PageDirectPaths: Sendable {
         /// Bytes from the start that were received without a gap.
         var receivedByteCount: UInt64 { received.first.map { $0.lowerBound == 0 ? $0.upperBound : 0 } ?? 0 }
 
-        /// Download managers fetch several ranges at once, which end in any order. Each request adds one range at most, and
+        /// Records bytes that the browser has received. Download managers fetch several ranges at once, which end in any order. Each request adds one range at most, and
         /// ``PageDirectPaths/maximumRequestCount`` limits them.
         mutating func record(_ bytes: Range<UInt64>) {
             guard !bytes.isEmpty else { return }
@@ -117,7 +117,7 @@ struct PageDirectPaths: Sendable {
 
     /// Records that a browser has received bytes.
     /// - Returns: the download with them; nil for an unknown path.
-    mutating func received(_ bytes: Range<UInt64>, over path: String) -> Download? {
+    mutating func record(_ bytes: Range<UInt64>, over path: String) -> Download? {
         guard var download = downloads[path] else { return nil }
         download.record(bytes)
         downloads[path] = download
