@@ -11,7 +11,7 @@ extension NearshareCommand {
         try await runCommand {
             let machine = try LocalMachine()
             let list = BrowsedPeers(trust: try machine.trust.read(), isJSON: false)
-            Console.notice("looking who is near…")
+            Console.notice("looking for peers…")
             let settings = try machine.nodeSettings(discovery: machine.discovery())
             try await withNode(settings) { node in try await list.follow(node, [.network], for: .milliseconds(1500)) }
             let peers = list.proposedPeers
@@ -31,8 +31,8 @@ extension NearshareCommand {
                 ["talk", "nearshare chat \(example)"],
                 ["voice note", "nearshare voice --to \(example)"],
                 ["set up", "nearshare setup"],
-                ["in trouble", "nearshare doctor"],
-                ["all of it", "nearshare --help, man nearshare"],
+                ["diagnose", "nearshare doctor"],
+                ["help", "nearshare --help, man nearshare"],
             ])
         }
     }

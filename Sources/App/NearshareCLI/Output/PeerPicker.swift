@@ -2,7 +2,7 @@ internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
 
-/// A list of the peers nearby but blocked ones, updated while it is shown, from which the user picks one or several.
+/// A list of the peers nearby, without blocked ones, that is updated while it is shown. The user picks one or several.
 struct PeerPicker: Sendable {
     private let trust: TrustStore
     private var peers: [PeerID: NearbyPeer] = [:]

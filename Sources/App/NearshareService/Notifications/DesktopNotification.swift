@@ -48,14 +48,14 @@ package struct DesktopNotification: Sendable, Hashable {
     package var urgency = Urgency.normal
     /// A category of the specification, such as "transfer.complete".
     package var category: String
-    /// Percentage.
+    /// The progress of a transfer, in per cent; nil for none.
     package var progress: Int32?
-    /// Whether it stays until it is answered.
+    /// Whether the notification stays on the screen until the user answers.
     package var staysOpen = false
     /// The id of the notification that it replaces; 0 for none.
     package var replacedID: UInt32 = 0
 
-    /// Limits on what is shown, in columns and lines: a desktop draws what it is given.
+    /// Limits on summary and body, in columns and lines: desktops have none of their own.
     private static let maximumSummaryColumns = 120
     private static let maximumLineColumns = 240
     private static let maximumLineCount = 12

@@ -1,6 +1,6 @@
 /// Recognises files that desktops, shells and development tools run or load when they are opened, entered or merely present.
 package enum ProgramStarter {
-    /// Whether a file is one of them, by its path or claimed type. Content is not examined: a file of any name may be one.
+    /// Whether opening a file may start a program, by its path or claimed type. Content is not examined: a file of any name may be one.
     /// - Parameter path: the components, the name of the file last.
     package static func startsProgram(_ path: [ClaimedFileName], claimedType: String? = nil) -> Bool {
         guard let name = path.last else { return false }

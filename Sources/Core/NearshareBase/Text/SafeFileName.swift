@@ -54,7 +54,7 @@ package struct SafeFileName: Sendable, Hashable {
         guard isPlain else { return false }
         // Up to the first space: Windows ignores only spaces before the dot, but few names are that short.
         let stem = bytes.prefix { $0 != UInt8(ascii: ".") && $0 != UInt8(ascii: " ") }
-        return stem.count > longestReservedName || !isReserved(String(decoding: stem, as: UTF8.self))
+        return stem.count > maximumReservedByteCount || !isReserved(String(decoding: stem, as: UTF8.self))
     }
 
     private static func isLetterOrDigit(_ byte: UInt8) -> Bool {
@@ -123,7 +123,7 @@ package struct SafeFileName: Sendable, Hashable {
 
     private static func shortened(_ name: String, to limit: Int) -> String {
         var (stem, suffix) = split(name)
-        if suffix.utf8.count > longestKeptSuffix {
+        if suffix.utf8.count > maximumExtensionByteCount {
             (stem, suffix) = (name, "")
         }
         // Truncates scalars, not characters: one character may be longer than the limit.
@@ -145,12 +145,14 @@ package struct SafeFileName: Sendable, Hashable {
         return (String(stem), String(scalars[dot...]))
     }
 
-    private static let longestKeptSuffix = 32
-    private static let longestReservedName = 7
+    /// Limit on an extension that is kept when a name is truncated, in bytes.
+    private static let maximumExtensionByteCount = 32
+    /// The length of the longest reserved name, "CONOUT$", in bytes.
+    private static let maximumReservedByteCount = 7
 
     /// Device names of Windows, which treats superscript digits as digits.
     private static func isReserved(_ stem: String) -> Bool {
-        guard stem.utf8.count <= longestReservedName + 1 else { return false }
+        guard stem.utf8.count <= maximumReservedByteCount else { return false }
         switch stem.uppercased() {
         case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$": return true
         case let upper where upper.hasPrefix("COM") || upper.hasPrefix("LPT"):

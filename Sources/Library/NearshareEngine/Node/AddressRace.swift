@@ -1,11 +1,12 @@
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// Attempts to connect to a peer at several addresses, of which some may lead nowhere or to another peer (cf. RFC 8305).
+/// "Happy Eyeballs" (RFC 8305): attempts to connect to a peer at several addresses, of which some may be unreachable or belong to
+/// another peer.
 enum AddressRace {
     private enum Event<Value: Sendable>: Sendable {
         case ended(Result<Value, NodeError>)
-        /// The time in which an attempt is the only one is over.
+        /// The delay after the start of an attempt is over: the next one starts.
         case delayed(attempt: Int)
     }
 
@@ -14,9 +15,9 @@ enum AddressRace {
 
     /// Tries addresses in their order: each when the one before has failed, or a quarter of a second after its start.
     /// Bluetooth is tried when every address on the network has failed.
-    /// - Parameter discard: gets the further results that had come at the same time.
+    /// - Parameter discard: called with each further result that arrived at the same time.
     /// - Returns: the first result; the attempts still running are cancelled.
-    /// - Throws: the first error that no other try would mend, or else the last one.
+    /// - Throws: the first error that is not transient, or else the last one.
     static func first<Value: Sendable>(
         over addresses: [LinkAddress], discarding discard: @Sendable (Value) async -> Void,
         _ attempt: @escaping @Sendable (LinkAddress) async throws(NodeError) -> Value

@@ -3,22 +3,22 @@ internal import NearshareBase
 internal import NearshareInterfaces
 
 extension FileDescriptor {
-    /// The last of the numbered names that items of a name have in this directory. Of numbers that are missing, because the user
-    /// has removed them, eight in a row are looked behind.
+    /// The last of the numbered names that items of a name have in this directory. Up to eight numbers in a row may be missing,
+    /// because the user has removed their items.
     /// - Returns: nil where there is none with a number.
     func newestVersion(of name: String) -> String? {
         guard let claimed = ClaimedFileName(name) else { return nil }
         let safe = SafeFileName(claimed)
         var (newest, missingCount) = (1, 0)
-        for number in 2...Self.countedVersionCount where missingCount <= 8 {
+        for number in 2...Self.singlyCheckedCount where missingCount <= 8 {
             if exists(safe.numbered(number).text) { (newest, missingCount) = (number, 0) } else { missingCount += 1 }
         }
         if missingCount == 0 { newest = InboxDirectory.firstFreeNumber(after: newest) { exists(safe.numbered($0).text) } - 1 }
         return newest > 1 ? safe.numbered(newest).text : nil
     }
 
-    /// The versions that are looked up one by one, because the user may have removed some.
-    private static let countedVersionCount = 64
+    /// Limit on the numbers that are looked up one by one, because the user may have removed some.
+    private static let singlyCheckedCount = 64
 }
 
 /// The open inbox directory while the items of one transfer are moved into it.
@@ -61,15 +61,15 @@ struct InboxDirectory {
         } catch {
             guard error.code == EXDEV else { return nil }
         }
-        return copyingAside(name, from: itemDirectory) { directory, copies in
+        return withStagedCopy(of: name, from: itemDirectory) { directory, copies in
             (try? directory.rename(name, from: copies)) ?? nil
         }
     }
 
     /// Copies an item from another device, or another mount of the same one, into a hidden folder of the inbox first, so that a
     /// final name never denotes an incomplete item. Removes the item when `body` has moved the copy.
-    mutating func copyingAside<Result>(
-        _ name: String, from itemDirectory: FileDescriptor, _ body: (inout InboxDirectory, FileDescriptor) -> Result?
+    mutating func withStagedCopy<Result>(
+        of name: String, from itemDirectory: FileDescriptor, _ body: (inout InboxDirectory, FileDescriptor) -> Result?
     ) -> Result? {
         guard
             let area = try? StagingArea(named: Inbox.stagingName, in: descriptor, parentPath: path, creating: true),
@@ -107,6 +107,7 @@ struct InboxDirectory {
         }
     }
 
-    /// Swift compares strings by canonical equivalence, so composed and decomposed accents are equal already.
+    /// A name without differences in case. Swift compares strings by canonical equivalence, so composed and decomposed accents are
+    /// equal already.
     private static func folded(_ name: String) -> String { name.lowercased() }
 }

@@ -58,7 +58,7 @@ extension InboxDirectory {
             try merge.run(name, from: itemDirectory, into: descriptor)
             return merge.result
         } catch let error as SystemCallError where error.code == EXDEV {
-            return copyingAside(name, from: itemDirectory) { directory, copies in
+            return withStagedCopy(of: name, from: itemDirectory) { directory, copies in
                 guard (try? merge.run(name, from: copies, into: directory.descriptor)) != nil else { return nil }
                 return merge.result
             }
