@@ -1,5 +1,5 @@
 package import NearshareBase
-package import NearshareDirect
+internal import NearshareDirect
 package import NearshareInterfaces
 
 /// Adapts a resource sink to the content stream.

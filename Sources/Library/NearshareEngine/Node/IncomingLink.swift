@@ -97,7 +97,7 @@ struct IncomingLink {
 
     private mutating func invite(_ offer: TransferOffer, until expiry: MonotonicInstant) {
         if let (session, link) = sessionLink.joined {
-            return session.handle(offer, until: expiry, on: driver, peerInfo, &open, link)
+            return session.handle(offer, until: expiry, on: driver, from: peerInfo, invitations: &open, link: link)
         }
         // An offer may arrive with the last handshake message, before a blocked peer is disconnected.
         guard let peer = peerInfo.peer(node.settings), let continuations else { return }

@@ -30,13 +30,18 @@ struct JoinOrder: Sendable {
         awaitsRoster && joinTime.map { now - $0 <= Self.rosterTimeout } == true
     }
 
-    /// Whether this member has to step back. One that joined some time ago never does: others could make it leave by naming members
-    /// that do not exist (S4).
+    /// Whether this member has to step back. One that joined some time ago never does, nor one with few links: others could make it
+    /// leave by naming members that do not exist (S4, S5).
     /// - Parameters:
     ///   - present: all present peers besides this one, also those for which there is no room here.
+    ///   - linkCount: the direct links of this member.
     ///   - limit: the limit on members, this one included.
-    func isSurplus(_ own: PeerID, among present: [PeerID], limit: Int, now: MonotonicInstant) -> Bool {
-        guard present.count >= limit, let joinTime, now - joinTime <= Self.joinTimeout else { return false }
+    func isSurplus(
+        _ own: PeerID, among present: [PeerID], linkCount: Int, limit: Int, now: MonotonicInstant
+    ) -> Bool {
+        guard present.count >= limit, linkCount >= min(limit / 2, SessionTopology.hubCount), let joinTime,
+            now - joinTime <= Self.joinTimeout
+        else { return false }
         return present.count { seniors.contains($0) || $0 < own } >= limit
     }
 

@@ -232,7 +232,9 @@ package struct SessionRoster: Sendable {
 
     /// Whether this member has to step back: it has joined at the same time as others, and all together exceed the limit.
     package func isSurplus(now: MonotonicInstant) -> Bool {
-        joinOrder.isSurplus(table.own, among: table.presentIDs, limit: settings.maximumMemberCount, now: now)
+        joinOrder.isSurplus(
+            table.own, among: table.presentIDs, linkCount: reachability.neighbours.count, limit: settings.maximumMemberCount,
+            now: now)
     }
 
     /// Forgets all other members, which know that this one has left, so that it can join again once there is room.
