@@ -309,7 +309,9 @@ struct ConversationStoreTests {
         #expect(try store.arrivals(after: 0, limit: 50).map(\.number) == [1] + Array(43...51))
     }
 
-    @Test("M12: lines of strangers and of the public room are bounded in bytes, and take nothing from the user's conversations")
+    @Test(
+        "M12: lines of untrusted peers and of the public room are bounded in bytes, and take nothing from the user's conversations"
+    )
     func bytes() throws {
         var limits = ConversationLimits()
         (limits.roomBytes, limits.untrustedBytes, limits.untrustedConversations) = (50_000, 50_000, 5)
