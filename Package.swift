@@ -43,6 +43,7 @@ let fuzzing: [Product] =
 
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let argumentParser: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
 let cLibraries: [Target] = [
     system("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
@@ -138,8 +139,7 @@ let app: [Target] = [
         "NearshareCLI", "App",
         [
             "Nearshare", "NearshareBundles", "NearshareService", "NearshareTerminal", "NearshareAudio", "NearshareSandbox",
-            "CNearshareShims",
-            .product(name: "ArgumentParser", package: "swift-argument-parser"), logging,
+            "CNearshareShims", argumentParser, logging,
         ]),
     .executableTarget(
         name: "nearshare", dependencies: ["NearshareCLI", "CNearshareICU"], path: "Sources/App/nearshare", swiftSettings: strict
@@ -169,7 +169,7 @@ let slowSupport: [Target] = [
     program("sandbox-probe", "Tests/Support/sandbox-probe", ["NearshareBase", "NearshareInterfaces", "NearshareSandbox"]),
     program("session-probe", "Tests/Support/session-probe", ["Nearshare"]),
     program("bundle-simulation", "Tests/Simulation", ["BundleSimulation"], exclude: ["draw.py", "spreading.py"]),
-    program("frames-benchmark", "Tests/Benchmarks/frames", ["NearshareBase", "NearshareDirect", "NearshareTesting"]),
+    program("frames-benchmark", "Tests/Benchmarks/frames", ["NearshareBase", "NearshareMesh", "NearshareTesting"]),
     .systemLibrary(name: "CMalloc", path: "Tests/Benchmarks/CMalloc"),
     program(
         "mesh-benchmark", "Tests/Benchmarks/mesh",
@@ -186,11 +186,11 @@ let quickPlatform = [
 let quickTests: [Target] = [
     tests("Base", ["NearshareBase", "NearshareTesting"]),
     tests("Crypto", ["NearshareBase", "NearshareCrypto", "NearshareTesting"]),
-    tests("Direct", ["DecoderProperties", "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareTesting"]),
-    tests("Mesh", ["DecoderProperties", "NearshareBase", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
+    tests("Direct", ["NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareTesting"]),
+    tests("Mesh", ["NearshareBase", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
     tests(
         "Bundle",
-        ["BundleSimulation", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareMesh", "NearshareTesting"]),
+        ["BundleSimulation", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareTesting"]),
     tests("Web", ["NearshareBase", "NearshareCrypto", "NearshareHTTP", "NearshareWeb"]),
     tests("LocalSend", ["NearshareBase", "NearshareHTTP", "NearshareLocalSend"]),
     tests("NetworkManager", ["NearshareBase", "NearshareInterfaces", "NearshareDBus", "NearshareNetworkManager"]),
@@ -208,7 +208,6 @@ let slowTests: [Target] = [
         [
             "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareEngine", "NearshareInterfaces",
             "NearshareStorage", "NearshareTesting",
-            "CNearshareShims",
         ]),
     tests("TLS", ["NearshareBase", "NearshareInterfaces", "NearshareTLS", "NearshareTesting"]),
     tests("Sandbox", ["NearshareTesting", "sandbox-probe"]),
@@ -217,29 +216,28 @@ let slowTests: [Target] = [
     tests("Bluetooth", ["NearshareBase", "NearshareBluetooth", "NearshareDBus", "NearshareInterfaces", "NearshareTesting"]),
     tests(
         "Discovery",
-        [
-            "CNearshareShims", "NearshareBase", "NearshareDiscovery", "NearshareInterfaces", "NearshareTesting",
-            "discovery-probe",
-        ]),
+        ["CNearshareShims", "NearshareBase", "NearshareDiscovery", "NearshareInterfaces", "discovery-probe"]),
     tests("Audio", ["NearshareBase", "NearshareInterfaces", "NearshareAudio", "NearshareTesting"]),
     tests(
         "Engine",
         [
-            "Nearshare", "NearshareBundles", "NearshareCrypto", "NearshareDatabase", "NearshareDirect", "NearshareEngine",
-            "NearshareInterfaces", "NearshareLocalSend", "NearshareTesting", "NearshareWeb",
+            "Nearshare", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareDatabase", "NearshareDirect",
+            "NearshareEngine", "NearshareHTTP", "NearshareInterfaces", "NearshareLocalSend", "NearshareMesh", "NearshareTCP",
+            "NearshareTesting", "NearshareWeb", logging,
         ]),
     tests(
         "Service",
         [
-            "Nearshare", "NearshareBundles", "NearshareDBus", "NearshareDiscovery", "NearshareEngine", "NearshareInterfaces",
-            "NearshareMesh", "NearshareService", "NearshareTesting", logging,
+            "Nearshare", "NearshareBase", "NearshareBundles", "NearshareDBus", "NearshareDirect", "NearshareDiscovery",
+            "NearshareEngine", "NearshareInterfaces", "NearshareMesh", "NearshareService", "NearshareStorage",
+            "NearshareTesting", logging,
         ]),
     tests("Terminal", ["NearshareBase", "NearshareInterfaces", "NearshareTerminal", "NearshareTesting"]),
     tests(
         "CLI",
         [
-            "Nearshare", "NearshareBundles", "NearshareCLI", "NearshareService", "NearshareTerminal", "NearshareTesting",
-            "NearshareAudio",
+            "Nearshare", "NearshareAudio", "NearshareBase", "NearshareBundles", "NearshareCLI", "NearshareEngine",
+            "NearshareInterfaces", "NearshareMesh", "NearshareService", "NearshareTerminal", "NearshareTesting", argumentParser,
         ]),
 ]
 
