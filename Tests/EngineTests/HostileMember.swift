@@ -65,6 +65,8 @@ final class HostileLink: Sendable {
 
     private let link: any StreamLink
     private let state = Monitor(State())
+    /// Wakes tasks that wait for a frame or the end.
+    private let change = AsyncCondition()
 
     init(_ link: any StreamLink) {
         self.link = link
@@ -90,14 +92,26 @@ final class HostileLink: Sendable {
     }
 
     func wait(for isWanted: @Sendable ([UInt8]) -> Bool) async throws {
-        while !frames.contains(where: isWanted) {
-            if isOver { throw LinkError(.broken, "the other side ended the link") }
-            try await Task.sleep(for: .milliseconds(5))
+        try await waitUntil { $0.frames.contains(where: isWanted) }
+    }
+
+    /// Waits until the condition is true, which is checked after each frame.
+    func waitUntil(_ isReached: @Sendable (HostileLink) -> Bool) async throws {
+        while true {
+            // Before the condition: a link that is over gets no more frames.
+            let wasOver = isOver
+            if isReached(self) { return }
+            if wasOver { throw LinkError(.broken, "the other side ended the link") }
+            try Task.checkCancellation()
+            await change.wait { isOver || isReached(self) }
         }
     }
 
     func waitUntilOver() async throws {
-        while !isOver { try await Task.sleep(for: .milliseconds(5)) }
+        while !isOver {
+            try Task.checkCancellation()
+            await change.wait { isOver }
+        }
     }
 
     func close() { link.close() }
@@ -108,6 +122,7 @@ final class HostileLink: Sendable {
         defer {
             // The handler may hold this link.
             state.update { ($0.isOver, $0.onFrame) = (true, nil) }
+            change.notifyAll()
             link.close()
             begin?()
         }
@@ -153,6 +168,7 @@ final class HostileLink: Sendable {
                     state.frames.append(frame)
                     return state.onFrame
                 }
+                change.notifyAll()
                 onFrame?(frame)
             }
         }

@@ -97,7 +97,7 @@ import Testing
             settings(stage, Self.cleo, "Cleo", on: segment)
         )
         let toCleo = contact(Self.cleo)
-        let store = InMemoryBundleStore()
+        let store = ObservedBundleStore()
         try await withNode(bea) { bea in
             let listener = try bea.listen()
             _ = try bea.joinMesh().startBundles(store: store)
@@ -118,7 +118,7 @@ import Testing
                 let events = try cleo.joinMesh().startBundles().events()
                 #expect(text(await firstReceived(events)) == "for later")
                 // Delivered: the stored message is deleted, and the acknowledgement for A is stored instead.
-                while store.bundles().map(isAcknowledgement) != [true] { try await Task.sleep(for: .milliseconds(10)) }
+                try await store.wait { $0.map(isAcknowledgement) == [true] }
             }
             withExtendedLifetime(listener) {}
             bea.beginShutdown()
@@ -155,4 +155,35 @@ import Testing
             #expect(messages.bundleCount == 0)
         }
     }
+}
+
+/// A store in memory that a test can wait on.
+private final class ObservedBundleStore: BundleStore {
+    private let inner = InMemoryBundleStore()
+    private let change = AsyncCondition()
+
+    /// Waits until the condition is true, which is checked after each change.
+    func wait(until isSo: @Sendable ([PersistedBundle]) -> Bool) async throws {
+        while !isSo(inner.bundles()) {
+            try Task.checkCancellation()
+            await change.wait { isSo(inner.bundles()) }
+        }
+    }
+
+    func apply(_ changes: [BundleStoreChange]) -> [BundleID] {
+        defer { change.notifyAll() }
+        return inner.apply(changes)
+    }
+
+    func removeExpired(now: WallTime) {
+        inner.removeExpired(now: now)
+        change.notifyAll()
+    }
+
+    func bundles() -> [PersistedBundle] { inner.bundles() }
+    func copy(of id: BundleID) -> [UInt8]? { inner.copy(of: id) }
+    func contains(_ id: BundleID) -> Bool { inner.contains(id) }
+    func recordForward(of id: BundleID) { inner.recordForward(of: id) }
+    func deliveries() -> [(id: BundleID, expiry: WallTime)] { inner.deliveries() }
+    func removeAll() { inner.removeAll() }
 }

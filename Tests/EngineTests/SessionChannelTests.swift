@@ -65,7 +65,7 @@ import Testing
             try await unknown.send(2)
             try await sessions[0].send(SessionMessage(text: "after"))
             var messages = sessions[1].messages.makeAsyncIterator()
-            try await sessions[1].wait { $0.inbox.arrivedCount == 3 }
+            try await sessions[1].waitUnannounced { $0.inbox.arrivedCount == 3 }
             let opened = try sessions[1].channel(Int.self, named: "numbers")
             #expect(await opened.first { _ in true }?.value == 1)
             #expect(await messages.next()?.message.kind == .channel)

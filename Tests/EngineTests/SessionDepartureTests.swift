@@ -203,14 +203,14 @@ import Testing
             defer { network.letConnect(one, goer) }
             network.breakLinks(one, goer)
             // The state changes a moment before the attempt begins.
-            try await sessions[one].wait {
+            try await sessions[one].waitUnannounced {
                 $0.state(of: network.id(goer)) == .connecting && !network.hasNoPendingConnection(one, goer)
             }
             await go(going, goer, network, sessions[goer])
             try await expectGone(goer, going, [0, one], network, sessions)
             // The late connection finds no peer, and that changes nothing.
             network.letConnect(one, goer)
-            try await sessions[one].wait { _ in network.hasNoPendingConnection(one, goer) }
+            try await sessions[one].waitUnannounced { _ in network.hasNoPendingConnection(one, goer) }
             try await sessions[one].send(SessionMessage(bytes: [98]), to: [network.id(0)])
             #expect(await sessions[0].messages.first { _ in true }?.message.bytes == [98])
             #expect(sessions[one].members.map(\.id) == [network.id(0)])

@@ -20,22 +20,22 @@ import Testing
             try sessions[0].setMetadata(Card(colour: "blue", seat: 1))
             try sessions[0].setMetadata(red)
             try sessions[1].setMetadata(["watches": true])
-            try await sessions[1].wait { $0.card(of: network.id(0)) == red }
-            try await sessions[0].wait { $0.members.first?.metadata == ["watches": true] }
+            try await sessions[1].waitReadingChanges { $0.card(of: network.id(0)) == red }
+            try await sessions[0].waitReadingChanges { $0.members.first?.metadata == ["watches": true] }
             try await withNode(network.settings(2)) { third in
                 let listener = try third.listen()
                 async let accepted = listener.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
                 _ = try await sessions[1].invite(network.destination(2, listener.port))
                 let session = try #require(await accepted)
-                try await session.wait { $0.card(of: network.id(0)) == red }
-                try await session.wait { session in
+                try await session.waitReadingChanges { $0.card(of: network.id(0)) == red }
+                try await session.waitReadingChanges { session in
                     session.members.contains { $0.id == network.id(1) && $0.metadata == ["watches": true] }
                 }
                 // Not delivered as messages: the first one is the program's.
                 try await sessions[0].send(SessionMessage(text: "hello"))
                 #expect(await session.messages.first { _ in true }?.message.text == "hello")
                 try sessions[0].setMetadata(nil as Card?)
-                try await session.wait { session in
+                try await session.waitReadingChanges { session in
                     session.members.contains { $0.id == network.id(0) && $0.metadata == nil }
                 }
                 await session.leave()
@@ -47,7 +47,7 @@ import Testing
     func reported(_ linkKind: LinkKind) async throws {
         try await SessionStoryTests().withSession(of: 2, linkKind) { network, sessions in
             for number in 0..<6000 { try sessions[0].setMetadata(number) }
-            try await sessions[1].wait { $0.members.first?.metadata == 5999 }
+            try await sessions[1].waitUnannounced { $0.members.first?.metadata == 5999 }
             // A reliable message after them: their events have been reported when it is here.
             try await sessions[0].send(SessionMessage(text: "done"))
             #expect(await sessions[1].messages.first { _ in true }?.message.text == "done")
@@ -74,7 +74,7 @@ import Testing
             try sessions[0].setMetadata(Card(colour: "green", seat: 2))
             network.breakLinks(0, 1)
             for _ in 0..<2 { #expect(await sessions[1].messages.first { _ in true }?.message.text == "unread") }
-            try await sessions[1].wait { $0.card(of: network.id(0)) == Card(colour: "green", seat: 2) }
+            try await sessions[1].waitReadingChanges { $0.card(of: network.id(0)) == Card(colour: "green", seat: 2) }
             network.isolate(1)
             try await sessions[0].wait { $0.state(of: network.id(1))?.isConnected != true }
             await sessions[1].leave(waiting: .zero)
@@ -85,7 +85,7 @@ import Testing
                 async let accepted = listener.sessionInvitations.first { _ in true }?.accept(settings)
                 _ = try await sessions[0].invite(network.destination(1, listener.port))
                 let session = try #require(await accepted)
-                try await session.wait { $0.card(of: network.id(0)) == Card(colour: "green", seat: 2) }
+                try await session.waitReadingChanges { $0.card(of: network.id(0)) == Card(colour: "green", seat: 2) }
                 await session.leave()
             }
         }
@@ -97,7 +97,7 @@ import Testing
         try await SessionStoryTests().withSession(of: 10, .memory, settings: settings) { network, sessions in
             try sessions[9].setMetadata("the last")
             for session in sessions.dropLast() {
-                try await session.wait { session in
+                try await session.waitReadingChanges { session in
                     session.members.contains { $0.id == network.id(9) && $0.metadata == "the last" }
                 }
             }
@@ -108,7 +108,7 @@ import Testing
         try await SessionStoryTests().withSession(of: 2, .memory) { _, sessions in
             #expect(throws: SessionError.self) { try sessions[0].setMetadata(String(repeating: "a", count: 1022)) }
             try sessions[0].setMetadata(String(repeating: "a", count: 1021))
-            try await sessions[1].wait { $0.members.first?.metadata != nil }
+            try await sessions[1].waitReadingChanges { $0.members.first?.metadata != nil }
         }
     }
 }

@@ -28,7 +28,7 @@ import Testing
     @Test("the founder removes a member: it is told why, all others see it leave", arguments: LinkKind.allCases)
     func removes(_ linkKind: LinkKind) async throws {
         try await SessionStoryTests().withSession(of: 3, linkKind) { network, sessions in
-            for session in sessions { try await session.wait { $0.founder == network.id(0) } }
+            for session in sessions { try await session.waitUnannounced { $0.founder == network.id(0) } }
             #expect(throws: SessionError.self) { try sessions[1].remove(network.id(2)) }
             #expect(throws: SessionError.thisNode) { try sessions[0].remove(network.id(0)) }
             #expect(throws: SessionError.notConnected(network.id(9))) { try sessions[0].remove(network.id(9)) }
@@ -72,7 +72,7 @@ import Testing
     @Test("a member that was out of reach during the removal learns of it", arguments: LinkKind.allCases)
     func absent(_ linkKind: LinkKind) async throws {
         try await SessionStoryTests().withSession(of: 4, linkKind) { network, sessions in
-            try await sessions[0].wait { _ in sessions.allSatisfy { $0.founder == network.id(0) } }
+            for session in sessions { try await session.waitUnannounced { $0.founder == network.id(0) } }
             // Members 2 and 3 reach each other only.
             for one in 0...1 { for other in 2...3 { network.partition(one, other) } }
             try await sessions[0].wait { $0.state(of: network.id(2))?.isConnected != true }
@@ -108,7 +108,7 @@ import Testing
         link.say(SessionFrame.founder(hostile.session, fake, removed: claims).encoded)
         // A frame that arrives after the claim.
         hostile.tell([HostileMember.entry(hostile.identity.fingerprint, "still here", revision: 7)], on: link)
-        try await session.wait { session in session.members.contains { $0.name.claimed == "still here" } }
+        try await session.waitUnannounced { session in session.members.contains { $0.name.claimed == "still here" } }
         #expect(session.founder == nil)
         #expect(throws: SessionError.self) { try session.remove(hostile.id) }
         try await expectAlone(sessions, network, without: 2)

@@ -1,10 +1,12 @@
 import NearshareBase
 import NearshareCrypto
 import NearshareDirect
-import NearshareEngine
 import NearshareInterfaces
 import NearshareTesting
+import Synchronization
 import Testing
+
+@testable import NearshareEngine
 
 @Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionStoryTests {
     /// Runs a session: node 0 creates it, all others accept. All are members when `body` runs.
@@ -229,8 +231,36 @@ extension Session {
         try await wait { $0.members.count == count && $0.members.allSatisfy(\.state.isConnected) }
     }
 
-    /// Checks again after each change.
+    /// Waits until the condition is true, which is checked after each change of the members and of their states.
     func wait(until isSo: @Sendable (Session) -> Bool) async throws {
+        while true {
+            let known = currentMembers
+            if isSo(self) { return }
+            try Task.checkCancellation()
+            // Not for the condition itself, which may take locks of links.
+            await progress.wait { currentMembers != known }
+        }
+    }
+
+    /// Waits until the condition is true, which is checked after each reported change. It reads ``changes``, which have one reader.
+    func waitReadingChanges(until isSo: @Sendable (Session) -> Bool) async throws {
+        if isSo(self) { return }
+        for await _ in changes where isSo(self) { return }
+        try Task.checkCancellation()
+        Issue.record("the session was over before")
+    }
+
+    /// Waits until the condition is true, for what a session reports to no program: a founder, a claimed name, neighbours,
+    /// messages that no reader has taken. Only this function looks again and again.
+    func waitUnannounced(until isSo: @Sendable (Session) -> Bool) async throws {
         while !isSo(self) { try await Task.sleep(for: .milliseconds(5)) }
+    }
+
+    /// The members without figures of their links; empty once the session is over.
+    private var currentMembers: [Member] {
+        state.withLock { state in
+            guard !state.isOver else { return [] as [Member] }
+            return state.members.roster.others.map { Member($0, in: state.members) }
+        }
     }
 }

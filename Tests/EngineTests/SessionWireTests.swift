@@ -196,6 +196,10 @@ private final class PacketStory: Sendable {
     let tap: PacketTap
     let back: PacketTap
     private let state = Monitor(State())
+    /// Wakes the task that waits for a message.
+    private let arrival = AsyncCondition()
+    /// Between two packets, one of which may be lost.
+    private static let repetitionInterval = Duration.milliseconds(5)
 
     init(sessions: [Session], tap: PacketTap, back: PacketTap) {
         (self.sessions, self.tap, self.back) = (sessions, tap, back)
@@ -205,7 +209,10 @@ private final class PacketStory: Sendable {
     var sent: Set<[UInt8]> { state.withLock { $0.sent } }
 
     func collect() async {
-        for await message in sessions[1].messages { state.update { $0.received.append(message) } }
+        for await message in sessions[1].messages {
+            state.update { $0.received.append(message) }
+            arrival.notifyAll()
+        }
     }
 
     private func send() async throws -> [UInt8] {
@@ -222,9 +229,19 @@ private final class PacketStory: Sendable {
     /// Sends some until one arrives.
     func deliver() async throws {
         var payloads: Set<[UInt8]> = []
-        while !received.contains(where: { payloads.contains($0.message.bytes) }) {
+        while !hasReceived(payloads) {
             payloads.insert(try await send())
-            try await Task.sleep(for: .milliseconds(5))
+            try await waitAMoment(for: payloads)
+        }
+    }
+
+    private func hasReceived(_ payloads: Set<[UInt8]>) -> Bool { received.contains { payloads.contains($0.message.bytes) } }
+
+    /// Waits until one of the payloads has arrived, or it is time to send again.
+    private func waitAMoment(for payloads: Set<[UInt8]>) async throws {
+        try Task.checkCancellation()
+        await withTimeout(Self.repetitionInterval) { [self] in
+            while !Task.isCancelled, !hasReceived(payloads) { await arrival.wait { hasReceived(payloads) } }
         }
     }
 
@@ -238,9 +255,9 @@ private final class PacketStory: Sendable {
     }
 
     func wait(for held: Held, _ send: () -> Void) async throws {
-        while !received.contains(where: { $0.message.bytes == held.payload }) {
+        while !hasReceived([held.payload]) {
             send()
-            try await Task.sleep(for: .milliseconds(5))
+            try await waitAMoment(for: [held.payload])
         }
     }
 }
