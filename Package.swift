@@ -161,6 +161,7 @@ let quickSupport: [Target] = [
         "BundleSimulation", ["NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareTesting"]),
 ]
 let slowSupport: [Target] = [
+    support("NearshareTestTraits", ["NearshareTesting"]),
     program(
         "bundle-store-probe", "Tests/Support/bundle-store-probe", ["NearshareBase", "NearshareDatabase", "NearshareInterfaces"]),
     program(
@@ -209,7 +210,7 @@ let slowTests: [Target] = [
             "NearshareBase", "NearshareCrypto", "NearshareDirect", "NearshareEngine", "NearshareInterfaces",
             "NearshareStorage", "NearshareTesting",
         ]),
-    tests("TLS", ["NearshareBase", "NearshareInterfaces", "NearshareTLS", "NearshareTesting"]),
+    tests("TLS", ["NearshareBase", "NearshareInterfaces", "NearshareTLS", "NearshareTestTraits", "NearshareTesting"]),
     tests("Sandbox", ["NearshareTesting", "sandbox-probe"]),
     tests("Database", ["NearshareBase", "NearshareDatabase", "NearshareInterfaces", "NearshareTesting", "bundle-store-probe"]),
     tests("DBus", ["NearshareBase", "NearshareDBus", "NearshareInterfaces"]),
@@ -223,14 +224,14 @@ let slowTests: [Target] = [
         [
             "Nearshare", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareDatabase", "NearshareDirect",
             "NearshareEngine", "NearshareHTTP", "NearshareInterfaces", "NearshareLocalSend", "NearshareMesh", "NearshareTCP",
-            "NearshareTesting", "NearshareWeb", logging,
+            "NearshareTestTraits", "NearshareTesting", "NearshareWeb", logging,
         ]),
     tests(
         "Service",
         [
             "Nearshare", "NearshareBase", "NearshareBundles", "NearshareDBus", "NearshareDirect", "NearshareDiscovery",
             "NearshareEngine", "NearshareInterfaces", "NearshareMesh", "NearshareService", "NearshareStorage",
-            "NearshareTesting", logging,
+            "NearshareTestTraits", "NearshareTesting", logging,
         ]),
     tests("Terminal", ["NearshareBase", "NearshareInterfaces", "NearshareTerminal", "NearshareTesting"]),
     tests(

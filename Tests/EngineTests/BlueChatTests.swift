@@ -3,12 +3,13 @@ import NearshareBundles
 import NearshareDatabase
 import NearshareEngine
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Synchronization
 import Testing
 
 /// Conversations over a radio simulated by the test: its links, messages, and whether messages are accepted.
-@Suite("BlueChat", .timeLimit(.minutes(1)))
+@Suite("BlueChat", .timeLimit(.minutes(1)), .leavesNothing)
 struct BlueChatTests {
     private final class PlayedRadio: ChatRadio {
         private struct State {

@@ -2,6 +2,7 @@ import NearshareBase
 import NearshareCrypto
 import NearshareDirect
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 

@@ -1,11 +1,12 @@
 import NearshareCrypto
 import NearshareDirect
 import NearshareInterfaces
+import NearshareTestTraits
 import Testing
 
 @testable import NearshareEngine
 
-@Suite("link writer")
+@Suite("link writer", .leavesNothing)
 struct LinkWriterTests {
     /// Records the bytes written to it.
     private final class KeepingLink: StreamLink {

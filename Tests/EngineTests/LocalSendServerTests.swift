@@ -4,6 +4,7 @@ import NearshareBase
 import NearshareHTTP
 import NearshareInterfaces
 import NearshareLocalSend
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 

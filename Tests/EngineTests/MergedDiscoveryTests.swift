@@ -1,5 +1,6 @@
 import NearshareBase
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 

@@ -4,6 +4,7 @@ import NearshareCrypto
 import NearshareEngine
 import NearshareInterfaces
 import NearshareMesh
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 

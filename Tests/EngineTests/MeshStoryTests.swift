@@ -3,6 +3,7 @@ import NearshareCrypto
 import NearshareDirect
 import NearshareInterfaces
 import NearshareMesh
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 

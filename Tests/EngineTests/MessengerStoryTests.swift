@@ -5,6 +5,7 @@ import NearshareDatabase
 import NearshareEngine
 import NearshareInterfaces
 import NearshareMesh
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 

@@ -2,6 +2,7 @@ import Logging
 import NearshareBase
 import NearshareDirect
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Synchronization
 import Testing

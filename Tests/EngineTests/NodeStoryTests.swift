@@ -3,6 +3,7 @@ import NearshareCrypto
 import NearshareDirect
 import NearshareEngine
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 

@@ -1,12 +1,13 @@
 import NearshareBase
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import NearshareWeb
 import Testing
 
 @testable import NearshareEngine
 
-@Suite("content for browsers") struct PageDownloadTests {
+@Suite("content for browsers", .leavesNothing) struct PageDownloadTests {
     private static let chunkByteCount = 1 << 18
 
     /// A stream of zeros that never ends.

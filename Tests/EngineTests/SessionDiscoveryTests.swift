@@ -1,5 +1,6 @@
 import NearshareEngine
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 

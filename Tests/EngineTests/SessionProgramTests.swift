@@ -1,5 +1,6 @@
 import Glibc
 import Nearshare
+import NearshareTestTraits
 import NearshareTesting
 import Synchronization
 import Testing

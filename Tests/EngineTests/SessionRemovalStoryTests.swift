@@ -1,6 +1,7 @@
 import NearshareBase
 import NearshareDirect
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 

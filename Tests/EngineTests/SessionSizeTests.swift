@@ -3,6 +3,7 @@ import NearshareBase
 import NearshareDirect
 import NearshareEngine
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Synchronization
 import Testing

@@ -3,6 +3,7 @@ import NearshareDirect
 import NearshareEngine
 import NearshareInterfaces
 import NearshareTCP
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 

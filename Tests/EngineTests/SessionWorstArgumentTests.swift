@@ -2,6 +2,7 @@ import NearshareBase
 import NearshareDirect
 import NearshareEngine
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 

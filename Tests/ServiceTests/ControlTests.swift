@@ -3,6 +3,7 @@ import Glibc
 import Nearshare
 import NearshareInterfaces
 import NearshareService
+import NearshareTestTraits
 import NearshareTesting
 import Synchronization
 import Testing
@@ -49,7 +50,7 @@ private final class EchoNode: NodeClient {
     var listenerCount: Int { listeners.withLock { $0.count } }
 }
 
-@Suite("the control socket of a node", .timeLimit(.minutes(1)))
+@Suite("the control socket of a node", .timeLimit(.minutes(1)), .leavesNothing)
 struct ControlTests {
     private let scratch = ScratchFolder()
     private var path: String { scratch("node.sock") }

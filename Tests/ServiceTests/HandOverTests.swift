@@ -1,10 +1,11 @@
 import Nearshare
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 
 @testable import NearshareService
 
-@Suite("the requests of a node that hands its role over", .timeLimit(.minutes(1)))
+@Suite("the requests of a node that hands its role over", .timeLimit(.minutes(1)), .leavesNothing)
 struct HandOverTests {
     @Test("no request is admitted once the hand-over is requested, before the node begins to leave")
     func gate() async throws {

@@ -2,12 +2,13 @@ import Glibc
 import Logging
 import Nearshare
 import NearshareBundles
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 
 @testable import NearshareService
 
-@Suite("one node for each user", .timeLimit(.minutes(1)))
+@Suite("one node for each user", .timeLimit(.minutes(1)), .leavesNothing)
 struct PrimaryRoleTests {
     private let scratch = ScratchFolder()
 

@@ -1,6 +1,7 @@
 import Glibc
 import Nearshare
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Synchronization
 import Testing
@@ -68,7 +69,7 @@ private final class SlowSource: ResourceSource {
     func makeReader() throws(StorageError) -> any ResourceReader { try Reader(self) }
 }
 
-@Suite("receiving: policy, prompts, inbox and trust", .timeLimit(.minutes(1)))
+@Suite("receiving: policy, prompts, inbox and trust", .timeLimit(.minutes(1)), .leavesNothing)
 struct ReceiveControllerTests {
     private let stage = ServiceStage()
     private let reporter = EventRecorder()

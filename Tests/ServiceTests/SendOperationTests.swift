@@ -1,12 +1,13 @@
 import Nearshare
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Synchronization
 import Testing
 
 @testable import NearshareService
 
-@Suite("sending to peers, from the search to the outcome", .timeLimit(.minutes(1)))
+@Suite("sending to peers, from the search to the outcome", .timeLimit(.minutes(1)), .leavesNothing)
 struct SendOperationTests {
     private let stage = ServiceStage()
     private let reporter = EventRecorder()

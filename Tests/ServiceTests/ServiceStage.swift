@@ -8,7 +8,7 @@ import Synchronization
 
 /// A network in memory that the users of one test share: links without sockets, discovery without multicast.
 final class ServiceStage: Sendable {
-    let transport = InMemoryTransport()
+    let transport = StoryResources.counted(InMemoryTransport())
     let segment = InMemorySegment()
     private let hostCount = Atomic(0)
 

@@ -1,10 +1,11 @@
 import NearshareBase
 import NearshareInterfaces
 import NearshareTLS
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 
-@Suite("TLS between links", .serialized) struct TLSLinkTests {
+@Suite("TLS between links", .serialized, .leavesNothing) struct TLSLinkTests {
     /// 2026-11-23.
     private static let now = WallTime(milliseconds: 1_795_000_000_000)
 
@@ -18,7 +19,7 @@ import Testing
     }
 
     private func ends() throws -> Ends {
-        let transport = InMemoryTransport()
+        let transport = StoryResources.counted(InMemoryTransport())
         let listener = try transport.listen(port: 0, interface: nil)
         let client = try transport.connect(
             to: LinkAddress(host: "127.0.0.1", port: listener.port), timeout: .seconds(5))

@@ -1,3 +1,4 @@
+import NearshareTestTraits
 import Testing
 
 /// Every public call of the library with its worst arguments, used twice, at once and after the end. Nothing that a program does

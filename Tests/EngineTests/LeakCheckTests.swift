@@ -5,27 +5,6 @@ import NearshareInterfaces
 import NearshareTesting
 import Testing
 
-/// Fails a story that leaves threads, links or listeners behind.
-struct LeakCheck: TestTrait, SuiteTrait, TestScoping {
-    private static let timeout = Duration.seconds(20)
-
-    var isRecursive: Bool { true }
-
-    func provideScope(
-        for test: Test, testCase: Test.Case?, performing story: @Sendable () async throws -> Void
-    ) async throws {
-        let resources = StoryResources()
-        try await resources.counting(story)
-        let left = await resources.leftovers(within: Self.timeout)
-        #expect(left.isEmpty, "left behind: \(left.joined(separator: ", "))")
-    }
-}
-
-extension Trait where Self == LeakCheck {
-    /// Everything that the story's nodes have started ends with it.
-    static var leavesNothing: Self { LeakCheck() }
-}
-
 @Suite("the check for leaks", .timeLimit(.minutes(1))) struct LeakCheckTests {
     @Test("links and listeners that are still held are named, and nothing once they are released") func names() async throws {
         let resources = StoryResources()
