@@ -93,6 +93,7 @@ check: packages-test
 	.ci/check-imports
 	.ci/check-sources
 	.ci/check-threats
+	.ci/check-commits
 	swift build --product nearshare
 	.ci/check-manual .build/debug/nearshare
 	Tests/Benchmarks/cost.py .build/debug/nearshare
