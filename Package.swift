@@ -239,6 +239,7 @@ let slowTests: [Target] = [
         [
             "Nearshare", "NearshareAudio", "NearshareBase", "NearshareBundles", "NearshareCLI", "NearshareEngine",
             "NearshareInterfaces", "NearshareMesh", "NearshareService", "NearshareTerminal", "NearshareTesting", argumentParser,
+            logging,
         ]),
 ]
 

@@ -203,10 +203,8 @@ import Testing
             network.holdConnecting(one, goer)
             defer { network.letConnect(one, goer) }
             network.breakLinks(one, goer)
-            // The state changes a moment before the attempt begins.
-            try await sessions[one].waitUnannounced {
-                $0.state(of: network.id(goer)) == .connecting && !network.hasNoPendingConnection(one, goer)
-            }
+            // Meanwhile the two are connected through the third.
+            try await sessions[one].waitUnannounced { _ in !network.hasNoPendingConnection(one, goer) }
             await go(going, goer, network, sessions[goer])
             try await expectGone(goer, going, [0, one], network, sessions)
             // The late connection finds no peer, and that changes nothing.

@@ -140,11 +140,7 @@ import Testing
         "a member whose direct link is lost is reached through another one, while nothing answers at its addresses",
         arguments: LinkKind.allCases)
     func routesAround(_ linkKind: LinkKind) async throws {
-        // No attempt at an address ends by itself.
-        let adjust: @Sendable (Int, inout NodeSettings) -> Void = { _, settings in
-            settings.limits.connectTimeout = .seconds(600)
-        }
-        try await withSession(of: 3, linkKind, adjust: adjust) { network, sessions in
+        try await withSession(of: 3, linkKind) { network, sessions in
             for (one, other) in [(1, 2), (2, 1)] {
                 try await sessions[one].wait { session in
                     session.members.contains { $0.id == network.id(0) && $0.neighbours.contains(network.id(other)) }

@@ -63,7 +63,7 @@ struct NameMatchTests {
             let name = try DisplayName(text)
             _ = trust.introduce(fingerprint(byte), claiming: name, as: name, at: WallTime(milliseconds: 1))
         }
-        _ = trust.setFriend(fingerprint(2), true)
+        _ = trust.setFriend(fingerprint(2), to: true)
         let failure = #expect(throws: CommandFailure.self) { _ = try trust.requirePeer(named: "an") }
         let (anna, annabel) = (fingerprint(1).peerID, fingerprint(2).peerID)
         #expect(failure?.message.hasSuffix("\n  anna  \(anna)  seen\n  annabel  \(annabel)  friend") == true)

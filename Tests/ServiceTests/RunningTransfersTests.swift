@@ -4,6 +4,13 @@ import Testing
 @testable import NearshareService
 
 @Suite struct RunningTransfersTests {
+    @Test func `nothing runs at first, and a cancel is remembered`() {
+        let running = RunningTransfers()
+        #expect(running.current.isEmpty && !running.isCancelled)
+        #expect(!running.cancelAll())
+        #expect(running.isCancelled)
+    }
+
     @Test func `a wait ends when something is listed`() async {
         let running = RunningTransfers()
         #expect(!running.isActive)

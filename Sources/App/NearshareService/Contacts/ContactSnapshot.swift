@@ -164,7 +164,7 @@ package struct ContactSnapshot: Sendable {
         }
         if let key = try match(text, among: listed) { return key }
         if let key = try match(text, among: renamed) { return key }
-        let found = trust.peers(withIDPrefix: text).filter(listed.contains)
+        let found = trust.peers(withIDPrefix: text).filter { key in listed.contains { $0.fingerprint == key.fingerprint } }
         guard found.count < 2 else { throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, found)) }
         return found.first
     }

@@ -84,7 +84,7 @@ package struct MeshFrame: Sendable, Hashable {
 
     /// Whether an encoded frame is neither compressed nor a fragment, which may complete a compressed packet: receiving it costs no
     /// more than its bytes.
-    static func isPlain(_ bytes: ArraySlice<UInt8>) -> Bool {
+    package static func isPlain(_ bytes: ArraySlice<UInt8>) -> Bool {
         guard bytes.count > flagsIndex else { return false }
         return !isCompressed(bytes) && bytes[bytes.startIndex + typeIndex] != MeshPacketType.fragment.rawValue
     }
