@@ -78,6 +78,41 @@ import Testing
         }
     }
 
+    @Test(
+        "of more nodes than the limit that join at once, as many are in the room, and another one follows",
+        arguments: LinkKind.allCases)
+    func surplus(_ linkKind: LinkKind) async throws {
+        try await withNodes(5, linkKind) { network, nodes in
+            var settings = SessionSettings()
+            settings.memberLimit = 3
+            var sessions = try await withThrowingTaskGroup { group in
+                for node in nodes {
+                    group.addTask { [settings] in
+                        try node.join("attic", for: try Self.service, admission: .open, settings: settings)
+                    }
+                }
+                var sessions: [Session] = []
+                for try await session in group { sessions.append(session) }
+                return sessions
+            }
+            try await waitUntilFull(sessions, limit: 3)
+            // Outside, two may have met.
+            let inside = try #require(sessions.firstIndex { $0.members.count == 2 })
+            await sessions.remove(at: inside).leave()
+            try await waitUntilFull(sessions, limit: 3)
+            for session in sessions { await session.leave() }
+        }
+    }
+
+    /// Waits until as many sessions as the limit have the same members, all of them connected, and the others agree among themselves.
+    private func waitUntilFull(_ sessions: [Session], limit: Int) async throws {
+        try await sessions[0].waitUnannounced { _ in
+            let groups = Dictionary(grouping: sessions.map { Set($0.members.map(\.id)).union([$0.node.id]) }, by: \.self)
+            return groups.contains { $0.key.count == limit } && groups.allSatisfy { $0.key.count == $0.value.count }
+                && sessions.allSatisfy { $0.members.allSatisfy(\.state.isConnected) }
+        }
+    }
+
     @Test("a node joins later, all leave, and one comes back", arguments: LinkKind.allCases)
     func later(_ linkKind: LinkKind) async throws {
         try await withNodes(3, linkKind) { network, nodes in
