@@ -284,7 +284,9 @@ struct SimulatedSession: Simulation {
         switch approach {
         case .connect(let target):
             let other = number(target.id)
-            guard !apart.contains([member, other]), isMember(member, seenBy: other) else { return false }
+            guard !apart.contains([member, other]) else { return false }
+            if isFull(other, for: member) { members[member].roster?.recordRefusal(of: target.id, now: timeline.now) }
+            guard isMember(member, seenBy: other) else { return false }
             connect(member, other, relay: nil, legs: [])
         case .relay(let target, let through):
             let (other, relay) = (number(target.id), number(through))

@@ -29,24 +29,27 @@ import Testing
     }
 
     @Test(
-        "of more nodes than the limit that join a room at once, as many are in it as can be", arguments: [9, 10, 16],
-        seeds(0..<12))
-    func surplus(count: Int, seed: UInt64) {
-        var session = SimulatedSession(seed: seed, count: count)
+        "of more nodes than the limit that join a room at once, as many are in it as can be",
+        arguments: [(9, 8), (10, 8), (16, 8), (5, 3), (4, 2)], seeds(0..<10))
+    func surplus(_ size: (count: Int, limit: Int), seed: UInt64) {
+        let (count, limit) = size
+        var settings = SessionRoster.Settings()
+        settings.maximumMemberCount = limit
+        var session = SimulatedSession(seed: seed, count: count, settings: settings)
         for member in (0..<count).shuffled(using: &session.random) {
             session.join(member)
             session.run(for: .milliseconds(Int.random(in: 0...100, using: &session.random)))
         }
         session.run(for: .seconds(60))
-        expectFullRoom(session, seed)
+        expectFullRoom(session, of: limit, seed)
         let leaving = session.inside.first { session.roster($0)?.isFull == true }
         session.leave(leaving ?? 0)
         session.run(for: .seconds(150))
-        expectFullRoom(session, seed)
+        expectFullRoom(session, of: limit, seed)
     }
 
-    /// Checks that eight nodes are in one session, the others outside, and that all members of each group agree.
-    private func expectFullRoom(_ session: SimulatedSession, _ seed: UInt64) {
+    /// Checks that as many nodes as the limit are in one session, the others outside, and that all members of each group agree.
+    private func expectFullRoom(_ session: SimulatedSession, of limit: Int, _ seed: UInt64) {
         var groups: [Set<PeerID>: Int] = [:]
         for member in session.inside {
             guard let roster = session.roster(member) else { continue }
@@ -55,7 +58,7 @@ import Testing
         }
         let sizes = groups.map { "\($0.value) members know \($0.key.count)" }
         #expect(groups.allSatisfy { $0.key.count == $0.value }, "seed \(seed): \(sizes)")
-        #expect(groups.keys.map(\.count).max() == 8, "seed \(seed): \(sizes)")
+        #expect(groups.keys.map(\.count).max() == limit, "seed \(seed): \(sizes)")
         #expect(session.violations == [], "seed \(seed)")
     }
 

@@ -139,6 +139,15 @@ extension Session {
         }
     }
 
+    /// Records that a member has no room for this node.
+    private func recordRefusal(of peer: AuthenticatedPeer) {
+        let now = node.settings.clock()
+        update { state in
+            guard state.members.roster.member(peer.id)?.fingerprint == peer.fingerprint else { return }
+            state.members.roster.recordRefusal(of: peer.id, now: now)
+        }
+    }
+
     func isMember(_ id: PeerID) -> Bool { state.withLock { !$0.isOver && $0.members.roster.member(id) != nil } }
 
     // MARK: Outgoing links
@@ -258,7 +267,9 @@ extension Session {
                 case .session(.refuse(id, let reason)):
                     outgoingLink.outcome.fulfil(.failure(SessionError(reason)))
                     driver.close(.done)
-                    if reason == .removed, let fingerprint = known.proven?.fingerprint { endIfFounder(fingerprint) }
+                    guard let peer = known.proven else { break }
+                    if reason == .removed { endIfFounder(peer.fingerprint) }
+                    if reason == .full { recordRefusal(of: peer) }
                 case .session(let frame):
                     if let sessionLink = outgoingLink.link(orKeep: frame) { handle(frame, from: sessionLink) }
                 case .invited(let offer, let expiry):

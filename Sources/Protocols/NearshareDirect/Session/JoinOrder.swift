@@ -7,16 +7,24 @@ struct JoinOrder: Sendable {
     private var seniors: Set<PeerID> = []
     /// The time at which this member joined others; nil while it is alone.
     private var joinTime: MonotonicInstant?
+    /// The members that have refused this one because the session is full.
+    private var refusers: Set<PeerID> = []
     /// The first whole roster of another member has not arrived.
     private var awaitsRoster = false
 
     /// Records that this member was alone, and has joined another one.
     mutating func recordJoin(of other: PeerID, now: MonotonicInstant) {
-        (joinTime, seniors, awaitsRoster) = (now, [other], true)
+        (joinTime, seniors, awaitsRoster, refusers) = (now, [other], true, [])
     }
 
     /// Records that this member is alone again.
-    mutating func recordEnd() { (joinTime, seniors, awaitsRoster) = (nil, [], false) }
+    mutating func recordEnd() { (joinTime, seniors, awaitsRoster, refusers) = (nil, [], false, []) }
+
+    /// Records that a member has refused this one because the session is full.
+    mutating func recordRefusal(of id: PeerID) { refusers.insert(id) }
+
+    /// Whether this member has just joined others.
+    func isNew(now: MonotonicInstant) -> Bool { joinTime.map { now - $0 <= Self.joinTimeout } == true }
 
     /// Records the peers in the whole roster of another member that were not known before: those in the first one were there before
     /// this member.
@@ -30,18 +38,17 @@ struct JoinOrder: Sendable {
         awaitsRoster && joinTime.map { now - $0 <= Self.rosterTimeout } == true
     }
 
-    /// Whether this member has to step back. One that joined some time ago never does, nor one with few links: others could make it
-    /// leave by naming members that do not exist (S4, S5).
+    /// Whether this member has to step back. One that joined some time ago never does, nor one that few members have answered: others
+    /// could make it leave by naming members that do not exist (S4, S5).
     /// - Parameters:
     ///   - present: all present peers besides this one, also those for which there is no room here.
-    ///   - linkCount: the direct links of this member.
+    ///   - linked: the members to which this one has a direct link.
     ///   - limit: the limit on members, this one included.
     func isSurplus(
-        _ own: PeerID, among present: [PeerID], linkCount: Int, limit: Int, now: MonotonicInstant
+        _ own: PeerID, among present: [PeerID], linked: [PeerID], limit: Int, now: MonotonicInstant
     ) -> Bool {
-        guard present.count >= limit, linkCount >= min(limit / 2, SessionTopology.hubCount), let joinTime,
-            now - joinTime <= Self.joinTimeout
-        else { return false }
+        let answerCount = refusers.union(linked).count
+        guard present.count >= limit, answerCount >= min(limit / 2, SessionTopology.hubCount), isNew(now: now) else { return false }
         return present.count { seniors.contains($0) || $0 < own } >= limit
     }
 

@@ -175,9 +175,11 @@ struct MemberTable: Sendable {
         return []
     }
 
-    /// Forgets the peers that have waited for too long: by now others do not count them as members either, or never will.
+    /// Forgets the peers that have waited for a while, and to which no member has a link: they have stepped back, or are in another
+    /// group.
     mutating func forgetWaiting(now: MonotonicInstant) {
-        for (id, arrival) in waiting where now - arrival >= Self.waitingTimeout {
+        let neighbours = Set(others.flatMap(\.neighbours))
+        for (id, arrival) in waiting where now - arrival >= Self.waitingTimeout && !neighbours.contains(id) {
             waiting[id] = nil
             entries[id] = nil
             changed[id] = nil

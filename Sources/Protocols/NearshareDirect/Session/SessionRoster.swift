@@ -230,10 +230,17 @@ package struct SessionRoster: Sendable {
         return isLarger && count < settings.maximumMemberCount ? .stepBackAndMerge : .refuse
     }
 
+    /// Records that a member has refused this one because the session is full: both are in other groups, unless this one has just
+    /// joined.
+    package mutating func recordRefusal(of id: PeerID, now: MonotonicInstant) {
+        joinOrder.recordRefusal(of: id)
+        if !joinOrder.isNew(now: now) { recordDeparture(of: id, now: now) }
+    }
+
     /// Whether this member has to step back: it has joined at the same time as others, and all together exceed the limit.
     package func isSurplus(now: MonotonicInstant) -> Bool {
         joinOrder.isSurplus(
-            table.own, among: table.presentIDs, linkCount: reachability.neighbours.count, limit: settings.maximumMemberCount,
+            table.own, among: table.presentIDs, linked: reachability.neighbours, limit: settings.maximumMemberCount,
             now: now)
     }
 
