@@ -24,6 +24,9 @@ import Testing
         #expect(large.count == 253 && large.allSatisfy { $0 >> 8 == 0x0a_0507 })
         let many = hosts((0..<10).map { (0xc0a8_0001 + UInt32($0) << 8, 16) })
         #expect(many.count == 4 * 253)
+        // Addresses of tunnels are none of the four.
+        let tunnels = (0..<4).map { (0x0a00_0004 + UInt32($0) << 8, 32) }
+        #expect(hosts(tunnels + [(0xc0a8_0005, 24)]).count == 253)
         // Two addresses in one network are one network.
         #expect(hosts([(0x0a00_0005, 24), (0x0a00_0006, 24)]).count == 252)
     }

@@ -15,7 +15,8 @@ package enum ScanRange {
         }
         let ownAddresses = Set(addresses.map(\.address))
         var networks: [ClosedRange<UInt32>] = []
-        for (address, length) in addresses {
+        // A single address, as of a tunnel, is no network.
+        for (address, length) in addresses where length < 32 {
             let size = UInt32(1) << (32 - UInt32(length))
             let first = address & ~(size - 1)
             let all = first...first + (size - 1)
