@@ -154,7 +154,7 @@ import Testing
         arguments: [
             "", "{", "}", "[1,]", #"{"a"}"#, #"{"a":}"#, #"{"a":1,}"#, #"{"a":"\x"}"#, #"{"a":"\u12"}"#, "{\"a\":\"\n\"}",
             "nul",
-            #"{"a":1}x"#, #"{"a":'b'}"#, #"{a:1}"#, "+",
+            #"{"a":1}x"#, #"{"a":'b'}"#, #"{a:1}"#, "+", "-", "01", "-00", "1.", ".5", "1.e5", "1e", "1e+", "1-2", "--1",
         ])
     func malformedJSON(text: String) {
         let whole = Self.info.dropLast() + #","more":\#(text)}"#
@@ -162,7 +162,7 @@ import Testing
     }
 
     @Test func `other members are ignored, and announcements are read again`() throws {
-        let whole = Self.info.dropLast() + #","more":[1,-2.5e3,true,null,{"x":"\"\\\/\b\f\n\r\t"}]}"#
+        let whole = Self.info.dropLast() + #","more":[1,0,-0,0.0,1E+9,2e-00,-2.5e3,true,null,{"x":"\"\\\/\b\f\n\r\t"}]}"#
         let read = try device(String(whole))
         #expect(read.isSecure && read.port == 53317 && read.claims([0x0a, 0x1b]))
         let name = try #require(DisplayName(truncating: "a \"quote\" \\ \u{1}"))

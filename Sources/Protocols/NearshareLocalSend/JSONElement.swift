@@ -164,20 +164,42 @@ private struct JSONReader {
         return .array(elements)
     }
 
+    /// Reads a number (RFC 8259, section 6).
     private mutating func readNumber() throws(MalformedInput) -> JSONElement {
         let start = index
-        while let byte = next, Self.numberBytes.contains(byte) { index += 1 }
-        let text = bytes[start..<index]
-        guard let first = text.first(where: { $0 != UInt8(ascii: "-") }), (0x30...0x39).contains(first),
-            text.count <= Self.maximumNumberByteCount
-        else { throw MalformedInput("JSON: a number") }
-        let isWhole = text.allSatisfy { (0x30...0x39).contains($0) }
-        guard isWhole else { return .number }
-        return UInt64(String(decoding: text, as: UTF8.self)).map { .integer($0) } ?? .number
+        var isInteger = !skipOne(of: "-")
+        let isZero = next == UInt8(ascii: "0")
+        let digitCount = skipDigits()
+        var isValid = isZero ? digitCount == 1 : digitCount > 0
+        if skipOne(of: ".") {
+            isInteger = false
+            isValid = skipDigits() > 0 && isValid
+        }
+        if skipOne(of: "eE") {
+            isInteger = false
+            _ = skipOne(of: "+-")
+            isValid = skipDigits() > 0 && isValid
+        }
+        guard isValid, index - start <= Self.maximumNumberByteCount else { throw MalformedInput("JSON: a number") }
+        guard isInteger else { return .number }
+        return UInt64(String(decoding: bytes[start..<index], as: UTF8.self)).map { .integer($0) } ?? .number
     }
 
-    private static let numberBytes = Set("0123456789+-.eE".utf8)
     private static let maximumNumberByteCount = 32
+
+    /// Skips one byte, where it is one of these.
+    private mutating func skipOne(of choices: String) -> Bool {
+        guard let byte = next, choices.utf8.contains(byte) else { return false }
+        index += 1
+        return true
+    }
+
+    /// - Returns: the number of digits.
+    private mutating func skipDigits() -> Int {
+        let start = index
+        while let byte = next, (0x30...0x39).contains(byte) { index += 1 }
+        return index - start
+    }
 
     private mutating func readString(upTo limit: Int) throws(MalformedInput) -> String {
         guard next == UInt8(ascii: "\"") else { throw MalformedInput("JSON: a text without quotation marks") }
