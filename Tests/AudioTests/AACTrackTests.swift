@@ -157,6 +157,20 @@ import Testing
         #expect(acceptedCount > 3 * 280)
     }
 
+    @Test func `an ID3v1 tag behind sound without a container is no sound, and no damage`() throws {
+        func track(_ file: [UInt8]) throws(AudioError) -> AACTrack {
+            try AACTrack(adtsOfSize: UInt64(file.count)) { offset, count in Array(file.dropFirst(Int(offset)).prefix(count)) }
+        }
+        let sound = AACSample.adts
+        let tag = Array("TAG".utf8) + [UInt8](repeating: 0x20, count: 125)
+        let tagged = try track(sound + tag)
+        #expect(tagged.packets == (try track(sound).packets) && !tagged.isTruncated)
+        let others: [[UInt8]] = [Array(tag.dropLast()), tag + [0x20], tag + tag, Array("tag".utf8) + tag.dropFirst(3)]
+        for other in others {
+            #expect(throws: AudioError.self) { try track(sound + other) }
+        }
+    }
+
     @Test func `configurations are understood as libfaad2 does`() throws {
         func configuration(_ bytes: UInt8...) throws -> (Int, Int, Int) {
             let found = try AACConfiguration(bytes)

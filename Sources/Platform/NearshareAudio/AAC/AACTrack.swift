@@ -289,6 +289,9 @@ extension AACTrack {
 // MARK: ADTS
 
 extension AACTrack {
+    /// Size of an ID3v1 tag, which some programs append to the sound.
+    private static let tagByteCount: UInt64 = 128
+
     /// - Parameters:
     ///   - size: the size of the file, in bytes.
     ///   - read: reads from an offset; fewer bytes at the end of the file.
@@ -298,8 +301,14 @@ extension AACTrack {
         var packets: [Packet] = []
         var first: ADTSHeader?
         var offset: UInt64 = 0
+        var end = size
         while offset < size, size - offset >= UInt64(ADTSHeader.maximumByteCount) {
-            guard let header = ADTSHeader(try read(offset, ADTSHeader.maximumByteCount)) else {
+            let bytes = try read(offset, ADTSHeader.maximumByteCount)
+            guard let header = ADTSHeader(bytes) else {
+                if size - offset == Self.tagByteCount, bytes.starts(with: "TAG".utf8) {
+                    end = offset
+                    break
+                }
                 throw AudioError(.damaged, "its AAC sound is damaged after \(packets.count) packets")
             }
             guard packets.count < Self.maximumPacketCount else {
@@ -316,7 +325,7 @@ extension AACTrack {
         }
         guard let first else { throw AudioError(.damaged, "it contains no sound") }
         try self.init(
-            AACConfiguration(first.configuration), claimed: packets, recorded: nil, isTruncated: offset != size,
+            AACConfiguration(first.configuration), claimed: packets, recorded: nil, isTruncated: offset != end,
             checksums: [Self.checksum(read(0, 1 << 16))], size: size)
     }
 }
