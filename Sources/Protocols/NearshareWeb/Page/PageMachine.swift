@@ -211,17 +211,20 @@ package struct PageMachine: Sendable {
             beginnings.count(where: { $0.host == host }) < Self.maximumNewSessionCountPerHost
         else { throw .tooManyRequests }
         let own = sessions.filter { $0.value.host == host }
+        var replaced: PageSessionID?
         if own.count >= Self.maximumSessionCountPerHost || sessions.count >= Self.maximumSessionCount {
             let candidates = own.count >= Self.maximumSessionCountPerHost ? own : sessions
             let idle = candidates.filter { !$0.value.isActive }.min { $0.value.lastUse < $1.value.lastUse }
             guard let idle else { throw .unavailable }
-            sessions[idle.key] = nil
+            replaced = idle.key
         }
-        sessionCount += 1
+        // Also where it fails: the limit is one on key agreements.
         beginnings.append((host, now))
+        sessionCount += 1
         guard let keys = try? PageKeys(secret, browser: browser, nonce: secret.sessionNonce(number: sessionCount)) else {
             throw .badRequest
         }
+        if let replaced { sessions[replaced] = nil }
         sessions[keys.id] = PageSession(keys: keys, host: host, now: now)
         return keys
     }
