@@ -536,4 +536,31 @@ struct MessengerStoryTests {
             try await expectCaption(received)
         }
     }
+
+    @Test func `an error of the store is reported, and does not mean that a message no longer waits`() async throws {
+        let scratch = ScratchFolder()
+        let settings = MessengerSettings(
+            bundles: UnreadableBundleStore(), conversations: try SQLiteConversationStore(directory: scratch.path))
+        let id = try #require(BundleID(bytes: [UInt8](repeating: 1, count: BundleID.byteCount)))
+        try await withNode(Stage(.memory).sender) { node in
+            let messenger = try node.startMessenger(settings)
+            await #expect(throws: MessengerError.self) { _ = try await messenger.waits(id) }
+        }
+        withExtendedLifetime(scratch) {}
+    }
+}
+
+/// A store in memory that cannot say whether it has a bundle.
+private struct UnreadableBundleStore: BundleStore {
+    private let inner = InMemoryBundleStore()
+
+    func contains(_ id: BundleID) throws(StorageError) -> Bool { throw StorageError(.failed, "the disk cannot be read") }
+
+    func bundles() -> [PersistedBundle] { inner.bundles() }
+    func apply(_ changes: [BundleStoreChange]) -> [BundleID] { inner.apply(changes) }
+    func copy(of id: BundleID) -> [UInt8]? { inner.copy(of: id) }
+    func recordForward(of id: BundleID) { inner.recordForward(of: id) }
+    func deliveries() -> [(id: BundleID, expiry: WallTime)] { inner.deliveries() }
+    func removeExpired(now: WallTime) { inner.removeExpired(now: now) }
+    func removeAll() { inner.removeAll() }
 }

@@ -116,7 +116,7 @@ package final class BundleDriver: Sendable {
     package func events() -> AsyncStream<BundleDriverEvent> { listeners.subscribe() }
 
     /// Whether a bundle is still stored. Blocks.
-    func isStored(_ id: BundleID) -> Bool { (try? store.contains(id)) ?? false }
+    func isStored(_ id: BundleID) throws(StorageError) -> Bool { try store.contains(id) }
 
     /// The endpoint to which a stored bundle is addressed; nil for one to everyone, and for one that is not stored.
     func destination(of id: BundleID) -> EndpointID? { driver.read { $0.router.destination(of: id) } }

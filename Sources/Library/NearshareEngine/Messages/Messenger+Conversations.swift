@@ -47,7 +47,7 @@ extension Messenger {
 
     /// Whether a bundle of this node is still stored.
     package func waits(_ id: BundleID) async throws(MessengerError) -> Bool {
-        try await stored { () throws(StorageError) in self.messages.isStored(id) }
+        try await stored { () throws(StorageError) in try self.messages.isStored(id) }
     }
 
     /// Runs blocking calls of the store on a dedicated thread.
