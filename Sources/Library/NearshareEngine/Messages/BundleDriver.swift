@@ -21,8 +21,7 @@ package final class BundleDriver: Sendable {
     private let listeners = Broadcast<BundleDriverEvent>()
     private let driver: MachineDriver<BundleMachine>
     private let contacts: ContactEndpoints
-    /// The creation time of the newest bundle of this node.
-    private let lastCreation = Mutex(WallTime(milliseconds: 0))
+    private let creationClock = Mutex(CreationClock())
     /// The latest decisions about bundles, for diagnosis.
     let trace: BundleTrace
     /// Limits of this node's own bundles, and of what it forwards for others.
@@ -90,20 +89,8 @@ package final class BundleDriver: Sendable {
             // destination.
             encoded, from: RouterKeys(settings.identity), to: receiver, isSealed: request.isEncrypted && !isDirect,
             isPrivate: request.isPrivate && !isDirect, profile: isDirect ? .direct : profile ?? self.profile,
-            created: creationTime(), random: &random)
+            created: creationClock.withLock { $0.next(at: settings.wallClock()) }, random: &random)
         return PreparedBundle(bundle: bundle, neighbour: isDirect ? address : nil)
-    }
-
-    /// The creation time of the next bundle, after that of the one before: lines of a conversation are sent in this order. Not so
-    /// where the clock was set back.
-    private func creationTime() -> WallTime {
-        let now = settings.wallClock()
-        return lastCreation.withLock { last in
-            let lead = last.milliseconds.subtractingReportingOverflow(now.milliseconds)
-            let isClose = !lead.overflow && (0..<1_000).contains(lead.partialValue)
-            last = isClose ? WallTime(milliseconds: last.milliseconds + 1) : now
-            return last
-        }
     }
 
     func submit(_ prepared: PreparedBundle) {
