@@ -182,8 +182,14 @@ package final class BundleDriver: Sendable {
         case .delivered(let id): publish(BundleDriverEvent.delivered(id))
         case .expired(let id): publish(BundleDriverEvent.failed(id, "not acknowledged within its time to live"))
         case .received(let delivered):
-            guard let content = try? BundleContent(decoding: delivered.content[...]) else { return }
-            publish(BundleDriverEvent.received(ReceivedMeshMessage(delivered, content)))
+            do throws(MalformedInput) {
+                let content = try BundleContent(decoding: delivered.content[...])
+                publish(BundleDriverEvent.received(ReceivedMeshMessage(delivered, content)))
+            } catch {
+                // For diagnosis only: any key can sign such a bundle.
+                trace.record(delivered.id, "not readable: \(error)")
+                settings.log.debug("message \(delivered.id): its content is not readable: \(error)")
+            }
         case .clockDiffers(let lead):
             // Unauthenticated: any key can sign such a bundle, so this is only a warning.
             settings.log.warning(
