@@ -11,15 +11,17 @@ extension SessionStoryTests {
         arguments: LinkKind.allCases, TamperingTransport.Tampering.allCases)
     func tampering(_ linkKind: LinkKind, _ tampering: TamperingTransport.Tampering) async throws {
         // Shared, because either side may reconnect.
-        let linksLeft = Monitor(3)
+        let damagedLinks = Monitor(0)
+        let limit = TamperingTransport.maximumDamagedLinkCount
         try await withSession(of: 2, linkKind) { _, settings in
-            settings.transport = TamperingTransport(inner: settings.transport, tampering: tampering, linksLeft: linksLeft)
+            settings.transport = TamperingTransport(
+                inner: settings.transport, tampering: tampering, damagedLinks: damagedLinks)
         } _: { network, sessions in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 let count = Monitor(0)
-                // Until every damaged link has been detected and replaced.
+                // Until each of these links was damaged, of which all but the last were replaced then.
                 group.addTask {
-                    while linksLeft.withLock({ $0 > 0 }) || count.withLock({ $0 < 500 }) {
+                    while damagedLinks.withLock({ $0 < limit }) || count.withLock({ $0 < 500 }) {
                         let number = count.update { count in
                             count += 1
                             return count - 1
@@ -38,6 +40,7 @@ extension SessionStoryTests {
                 try await group.waitForAll()
                 #expect(next == count.withLock { $0 })
             }
+            #expect(damagedLinks.withLock { $0 } == limit)
             #expect(sessions[0].members.map(\.id) == [network.id(1)])
         }
     }

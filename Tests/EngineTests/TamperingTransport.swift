@@ -1,7 +1,7 @@
 import NearshareInterfaces
 import NearshareTesting
 
-/// A transport that damages data, like a hostile relay: once on each of the first links.
+/// A transport that damages data, like a hostile relay: once on each of the first links that are used for long enough.
 struct TamperingTransport: StreamTransport {
     enum Tampering: CaseIterable {
         case drop, duplicate, reorder, corrupt
@@ -9,8 +9,10 @@ struct TamperingTransport: StreamTransport {
 
     let inner: any StreamTransport
     let tampering: Tampering
-    /// The number of links still to be damaged.
-    let linksLeft: Monitor<Int>
+    /// The number of links that were damaged.
+    let damagedLinks: Monitor<Int>
+
+    static let maximumDamagedLinkCount = 3
 
     func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener {
         try inner.listen(port: port, interface: interface)
@@ -19,13 +21,7 @@ struct TamperingTransport: StreamTransport {
     func connect(
         to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
     ) throws(LinkError) -> any StreamLink {
-        let link = try inner.connect(to: address, timeout: timeout, cancelledBy: cancellation)
-        let isTampered = linksLeft.update { left in
-            guard left > 0 else { return false }
-            left -= 1
-            return true
-        }
-        return isTampered ? TamperingLink(link, tampering) : link
+        TamperingLink(try inner.connect(to: address, timeout: timeout, cancelledBy: cancellation), tampering, damagedLinks)
     }
 }
 
@@ -37,13 +33,15 @@ private final class TamperingLink: ForwardingLink {
 
     let inner: any StreamLink
     private let tampering: TamperingTransport.Tampering
+    private let damagedLinks: Monitor<Int>
     private let state = Monitor(State())
     /// Handshake, greeting and admission are complete by then.
     private static let tamperedWrite = 40
 
-    init(_ inner: any StreamLink, _ tampering: TamperingTransport.Tampering) {
+    init(_ inner: any StreamLink, _ tampering: TamperingTransport.Tampering, _ damagedLinks: Monitor<Int>) {
         self.inner = inner
         self.tampering = tampering
+        self.damagedLinks = damagedLinks
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
@@ -59,7 +57,7 @@ private final class TamperingLink: ForwardingLink {
         state.update { state in
             state.writes += 1
             if let held = state.held.take() { return [bytes, held] }
-            guard state.writes == Self.tamperedWrite else { return [bytes] }
+            guard state.writes == Self.tamperedWrite, countDamage() else { return [bytes] }
             switch tampering {
             case .drop: return []
             case .duplicate: return [bytes, bytes]
@@ -71,6 +69,15 @@ private final class TamperingLink: ForwardingLink {
                 altered[altered.count / 2] ^= 1
                 return [altered]
             }
+        }
+    }
+
+    /// - Returns: false when enough links were damaged.
+    private func countDamage() -> Bool {
+        damagedLinks.update { count in
+            guard count < TamperingTransport.maximumDamagedLinkCount else { return false }
+            count += 1
+            return true
         }
     }
 }
