@@ -237,8 +237,9 @@ let slowTests: [Target] = [
     tests(
         "CLI",
         [
-            "Nearshare", "NearshareAudio", "NearshareBase", "NearshareBundles", "NearshareCLI", "NearshareEngine",
-            "NearshareInterfaces", "NearshareMesh", "NearshareService", "NearshareTerminal", "NearshareTesting", argumentParser,
+            "Nearshare", "NearshareAudio", "NearshareBase", "NearshareBundles", "NearshareCLI", "NearshareDirect",
+            "NearshareEngine", "NearshareInterfaces", "NearshareMesh", "NearshareService", "NearshareTerminal",
+            "NearshareTesting", argumentParser,
             logging,
         ]),
 ]

@@ -1,25 +1,50 @@
+import FoundationEssentials
 import NearshareDirect
-import NearshareEngine
+import NearshareService
+import NearshareTesting
 import Testing
+
+@testable import NearshareCLI
+@testable import NearshareEngine
 
 /// The totals of `docs/THREATS.md` that no single part of the node knows.
 @Suite struct TotalBudgetTests {
+    private struct Cost {
+        var threads: Int
+        var descriptors: Int
+
+        static func * (count: Int, cost: Self) -> Self {
+            Self(threads: count * cost.threads, descriptors: count * cost.descriptors)
+        }
+        static func + (one: Self, other: Self) -> Self {
+            Self(threads: one.threads + other.threads, descriptors: one.descriptors + other.descriptors)
+        }
+    }
+
     private let limits = NodeLimits()
-    /// A mesh node's links, of which each has a reader, a writer and a socket.
-    private let meshLinks = 16
+    /// A reader, a writer and a socket; also those of the user's own commands.
+    private let link = Cost(threads: 2, descriptors: 1)
+    private let waitingLink = Cost(threads: 0, descriptors: 1)
+    private let transfer = Cost(threads: 1, descriptors: 10)
+
+    /// TasksMax= of the unit.
+    private static func maximumThreadCount() throws -> Int {
+        let unit = try Data(contentsOf: URL(filePath: "\(Vectors.checkout)/docs/nearshare.service"))
+        let lines = String(decoding: unit, as: UTF8.self).split(separator: "\n").filter { $0.hasPrefix("TasksMax=") }
+        try #require(lines.count == 1)
+        return try #require(Int(lines[0].dropFirst("TasksMax=".count)))
+    }
 
     @Test("R3: the budgets of links fit into what the unit and the process allow, also when each has all its transfers")
-    func links() {
-        let (threadsOfLink, threadsOfTransfer) = (2, 1)
-        let (descriptorsOfLink, descriptorsOfTransfer) = (1, 10)
-        let transfers = limits.connection.incomingTransfers
-        let threads = limits.links * (threadsOfLink + transfers * threadsOfTransfer) + meshLinks * threadsOfLink
-        let descriptors = limits.links * (descriptorsOfLink + transfers * descriptorsOfTransfer) + meshLinks * descriptorsOfLink
-        // TasksMax= in docs/nearshare.service, and the number to which the tool raises its own limit.
-        #expect(threads == 416)
-        #expect(threads < 1_024)
-        #expect(descriptors == 2_640)
-        #expect(descriptors < 8_192)
+    func links() throws {
+        let direct = limits.links * (link + limits.connection.incomingTransfers * transfer)
+        // Incoming and outgoing ones together.
+        let mesh = MeshMachine.maximumLinkCount * link + MeshLinkPacer.waiting * waitingLink
+        // Each command sends over a link of its own.
+        let commands = ControlServer.maximumClientCount * (link + link + transfer)
+        let total = direct + mesh + commands
+        #expect(total.threads < (try Self.maximumThreadCount()))
+        #expect(total.descriptors < Int(NearshareCommand.descriptorLimit))
     }
 
     @Test("Q6: untrusted peers leave places for friends") func friends() {

@@ -31,6 +31,9 @@ package struct NearshareCommand: AsyncParsableCommand {
 
     package init() {}
 
+    /// The number of descriptors that the process may have open where the system allows it.
+    static let descriptorLimit: rlim_t = 8_192
+
     package func validate() throws {
         if verbose { throw ValidationError("--verbose belongs to --version; -v of a command logs more") }
     }
@@ -104,7 +107,7 @@ private func raiseDescriptorLimit() {
     let resource = __rlimit_resource_t(UInt32(RLIMIT_NOFILE.rawValue))
     var limit = rlimit()
     guard getrlimit(resource, &limit) == 0 else { return }
-    let wanted = min(limit.rlim_max, 8192)
+    let wanted = min(limit.rlim_max, NearshareCommand.descriptorLimit)
     guard limit.rlim_cur < wanted else { return }
     limit.rlim_cur = wanted
     setrlimit(resource, &limit)
