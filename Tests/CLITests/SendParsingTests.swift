@@ -73,7 +73,8 @@ import Testing
             ("send a --to b --via mesh --hotspot", "needs Bluetooth"), ("send - --to b --hotspot", "no --no-resume"),
             ("send a --to b --no-resume --hotspot", "no --no-resume"), ("send a --to b --leave-wifi", "needs --hotspot"),
             ("send a --qr --leave-wifi", "--leave-wifi needs --hotspot"), ("receive --hotspot", "--hotspot needs --qr"),
-            ("send a --unknown", "unknown"),
+            ("send a --to b --via bluetooth --interface lo", "--interface is for the network"),
+            ("browse --via bluetooth --interface lo", "--interface is for the network"), ("send a --unknown", "unknown"),
         ])
     func invalid(_ line: String, _ part: String) throws {
         let message = try #require(usageError(words(line)), "\(line) is accepted")

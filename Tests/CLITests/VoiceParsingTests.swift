@@ -42,6 +42,7 @@ import Testing
             ("voice --input a.wav --rate 48000", "--rate"), ("voice --rate 100", "8000 to 192000"),
             ("voice -o -", "pipe"), ("voice --limit 1KB", "16KiB"), ("voice --bitrate 5", "bitrate"),
             ("voice --duration 1:75", "duration"), ("voice --to 10.0.0.1:5 --via mesh", "is an address"),
+            ("voice --to ben --via bluetooth --interface lo", "--interface is for the network"),
         ])
     func `invalid options of voice are refused with a message that names them`(_ line: String, _ part: String) throws {
         let message = try #require(usageError(words(line)), "\(line) is accepted")

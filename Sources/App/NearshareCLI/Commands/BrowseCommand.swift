@@ -38,6 +38,9 @@ struct BrowseCommand: AsyncParsableCommand {
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
+        if interface != nil, via == .bluetooth {
+            throw ValidationError("--interface is for the network; omit it, or --via bluetooth")
+        }
         if via == .bluetooth { try bluetooth.requireBluetooth() }
         if watch, timeout != nil { throw ValidationError("--watch looks until it is ended; omit --timeout") }
         if scan, via == .bluetooth { throw ValidationError("--scan looks on the network; omit --via bluetooth") }

@@ -29,6 +29,7 @@ struct TransportOptions: ParsableArguments {
         case .mesh:
             if let address { throw ValidationError("\(address) is an address; the mesh needs a name or an id") }
         case .bluetooth:
+            if interface != nil { throw ValidationError("--interface is for the network; omit it, or --via bluetooth") }
             try bluetooth.requireBluetooth()
             if let address { throw ValidationError("\(address) is an address; Bluetooth needs a name or an id") }
         case .network, nil: break
