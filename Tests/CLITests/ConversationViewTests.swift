@@ -19,6 +19,16 @@ private let peerID = ChatTyping.peerID
         view.items.compactMap { if case .message(let message) = $0.content { message.number } else { nil } }
     }
 
+    @Test("the draft for a peer stays in its view when the peer is found again, and never reaches the public room")
+    func draft() throws {
+        var views = ConversationViews()
+        let opened = views.open(.peer(peerID)) { _ in false }
+        let index = try #require(opened)
+        views[index].editor.replace(with: "for one")
+        let target = views.resolve(at: index, as: .peer(peerID))
+        #expect(target == index && views[target].editor.text == "for one" && views[0].editor.isEmpty)
+    }
+
     @Test("messages are sorted by number, in whatever order they arrive", arguments: 1...10 as ClosedRange<UInt64>)
     func order(seed: UInt64) {
         var random = SeededRandom(seed: seed)

@@ -81,14 +81,13 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
     /// adopt its input line.
     /// - Returns: the index of the conversation's view.
     mutating func resolve(at index: Int, as conversation: Conversation) -> Int {
-        guard self.index(of: conversation) != nil else {
+        guard let known = self.index(of: conversation), known != index else {
             views[index].resolve(as: conversation)
             return index
         }
         let (pending, isVisible) = (views[index], visibleIndex == index)
         remove(at: index)
-        // The index of the target may have changed.
-        let target = self.index(of: conversation) ?? 0
+        let target = known > index ? known - 1 : known
         if isVisible { visibleIndex = target }
         views[target].adoptInput(of: pending)
         return target
