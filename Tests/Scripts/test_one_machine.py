@@ -272,7 +272,13 @@ class OneMachineStory(Story):
         anna.signal(INTERRUPT)
         anna.end()
         log = self.place / "log"
-        opener = self.command_file(f'printf "%s\\n" "$@" >> {log}')
+        signals = self.place / "signals"
+        # Read by the shell itself, which blocks signals while it starts another program.
+        opener = self.command_file(f"""
+            printf '%s\\n' "$@" >> {log}
+            while read -r line; do
+                case $line in SigBlk:*|SigIgn:*) echo "$line" >> {signals} ;; esac
+            done < /proc/self/status""")
         configuration = self.anna.home / "config" / "nearshare" / "config.toml"
         configuration.parent.mkdir(parents=True)
         configuration.write_text(f'[open]\n"text/*" = "{opener} --flag"\n"inode/directory" = "{opener}"\n')
@@ -282,6 +288,8 @@ class OneMachineStory(Story):
         self.assertCode(0, self.anna.run("inbox", "open", "a.txt"))
         self.assertCode(0, self.anna.run("inbox", "open"))
         self.assertEqual(["--flag", str(self.anna.inbox / "a.txt"), str(self.anna.inbox / "tree")], log.read_text().split())
+        # The program has the usual actions of all signals, none of which is blocked.
+        self.assertEqual({0}, {int(line.split()[1], 16) for line in signals.read_text().splitlines()})
         # Without a terminal nobody can be asked about what may start programs.
         result = self.anna.run("inbox", "open", "run.sh")
         self.assertCode(1, result)

@@ -102,13 +102,10 @@ struct InboxOpenCommand: AsyncParsableCommand {
 
     /// Replaces this process, so that the program has the terminal.
     private static func execute(_ words: [String]) throws(CommandFailure) {
-        // The program expects the usual actions.
-        for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGCHLD] { signal(number, SIG_DFL) }
-        var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
-        execvp(words[0], &arguments)
+        let code = ChildProgram.replaceThisProcess(by: words.map { Array($0.utf8) })
         throw CommandFailure(
             .failure,
-            "could not start \(TerminalText.escaped(words[0])): \(systemErrorText(errno)); "
+            "could not start \(TerminalText.escaped(words[0])): \(systemErrorText(code)); "
                 + "install xdg-utils, or name a program in [open] of the configuration")
     }
 }

@@ -57,10 +57,7 @@ struct DialogPicker: Sendable {
         var words = ["x-terminal-emulator", "-e", "sh", "-c", script].map { Array($0.utf8) }
         words.append(path[..<count].map { UInt8(bitPattern: $0) })
         words += [Array("send".utf8), Array("--".utf8)] + files.map(\.bytes)
-        for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGCHLD] { signal(number, SIG_DFL) }
-        var arguments: [UnsafeMutablePointer<CChar>?] =
-            words.map { word in strdup(word.map { CChar(bitPattern: $0) } + [0]) } + [nil]
-        execvp("x-terminal-emulator", &arguments)
+        _ = ChildProgram.replaceThisProcess(by: words)
         throw CommandFailure(
             .failure, "no program for a dialog; install zenity or kdialog, or give a receiver with --to in a terminal")
     }

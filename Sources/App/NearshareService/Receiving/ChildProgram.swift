@@ -61,6 +61,27 @@ package enum ChildProgram {
         return signal == 0 ? .exited((status >> 8) & 0xff) : .killed(signal: signal)
     }
 
+    /// Replaces this process by a program, which has the terminal then. All signals have their usual actions, as in `run`, and
+    /// none is blocked.
+    /// - Parameter words: the program, which is looked for in PATH, and its arguments.
+    /// - Returns: the code of the error (errno(3)), where the program cannot be started.
+    package static func replaceThisProcess(by words: [[UInt8]]) -> Int32 {
+        var arguments: [UnsafeMutablePointer<CChar>?] =
+            words.map { word in strdup(word.map { CChar(bitPattern: $0) } + [0]) } + [nil]
+        defer { for argument in arguments { free(argument) } }
+        guard let program = arguments[0] else { return ENOENT }
+        // Those that cannot be changed stay as they are.
+        for number in 1...maximumSignalNumber { signal(number, SIG_DFL) }
+        var none = sigset_t()
+        sigemptyset(&none)
+        pthread_sigmask(SIG_SETMASK, &none, nil)
+        execvp(program, &arguments)
+        return errno
+    }
+
+    /// The last of the real-time signals (signal(7)).
+    private static let maximumSignalNumber: Int32 = 64
+
     /// Ends a program before its time.
     package final class Termination: Sendable {
         private struct State {
