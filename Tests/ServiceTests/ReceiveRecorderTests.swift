@@ -20,6 +20,21 @@ import Testing
         return entry
     }
 
+    @Test("X5: a peer learns nothing about an item of which no record says whether it was new")
+    func unknownOrigin() throws {
+        let user = try ServiceStage().user("Bea")
+        let history = ReceiveHistory(in: user.machine.state)
+        var entry = ReceiveHistory.Entry(
+            when: WallTime(milliseconds: 1), peer: sender, peerName: try DisplayName("ben"), claimedName: "x",
+            path: "/inbox/new", size: 1, type: nil, isFolder: false)
+        try history.append(entry)
+        entry.path = "/inbox/old"
+        entry.isMerged = nil
+        try history.append(entry)
+        let paths = ReceivedPaths(in: user.machine.state)
+        #expect(paths.contains("/inbox/new", from: sender) && !paths.contains("/inbox/old", from: sender))
+    }
+
     @Test func `after a kill, the next start records how much has arrived, once`() throws {
         let user = try ServiceStage().user("Bea")
         let inbox = try user.machine.inbox(user.scratch("inbox"), limits: InboxLimits())

@@ -19,7 +19,7 @@ final class ReceivedPaths: Sendable {
             let version = history.version
             if version == nil || version != state.version {
                 var paths: [Fingerprint: Set<String>] = [:]
-                for entry in (try? history.entries()) ?? [] where entry.isMerged != true {
+                for entry in (try? history.entries()) ?? [] where entry.isMerged == false {
                     paths[entry.peer, default: []].insert(entry.path)
                 }
                 state = State(version: version, paths: paths)

@@ -15,7 +15,8 @@ package struct ReceiveHistory: Sendable {
         package var size: UInt64
         package var type: String?
         package var isFolder: Bool
-        /// Whether the item was merged into another one, of which the peer must learn nothing (X5); nil in older records.
+        /// Whether the item was merged into another one, of which the peer must learn nothing (X5); nil in older records, for which it
+        /// must be assumed.
         package var isMerged: Bool?
         /// Whether the user has removed the item, which only the history lists then; nil for no.
         package var isRemoved: Bool?
