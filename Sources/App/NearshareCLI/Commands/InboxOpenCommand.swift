@@ -20,13 +20,19 @@ enum ReceivedItemArgument {
         let text = text.withoutFinalSlashes
         let entries = try ReceiveHistory(in: machine.state).latestEntries().filter { $0.exists }
         let absolute = (try? ResolvedPath.of(text)) ?? text
-        guard
-            let entry = entries.last(where: { $0.path == text || $0.path == absolute || $0.fileName == text })
-        else {
+        guard let entry = select(text, absolute: absolute, among: entries) else {
             throw CommandFailure(
                 .failure, "\(TerminalText.escaped(text)) is no received item that is still there; `nearshare inbox` lists all")
         }
         return entry
+    }
+
+    /// The item with a path, or else the latest with a name.
+    /// - Parameter absolute: the path that the text means in the working directory.
+    static func select(
+        _ text: String, absolute: String, among entries: [ReceiveHistory.Entry]
+    ) -> ReceiveHistory.Entry? {
+        entries.last { $0.path == text || $0.path == absolute } ?? entries.last { $0.fileName == text }
     }
 
     @Sendable static func completions(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
@@ -147,6 +153,8 @@ struct InboxRemoveCommand: AsyncParsableCommand {
                         throw CommandFailure(.failure, "\(shown) is not removed")
                     }
                 }
+                // The user may have taken time to answer.
+                try Self.checkUnchanged(entry)
                 do {
                     try FileManager.default.removeItem(atPath: entry.path)
                 } catch {
@@ -159,15 +167,25 @@ struct InboxRemoveCommand: AsyncParsableCommand {
     }
 
     /// - Throws: ``CommandFailure`` for an item that is no longer what was received, or not that alone.
-    private static func checkUnchanged(_ entry: ReceiveHistory.Entry) throws(CommandFailure) {
+    static func checkUnchanged(_ entry: ReceiveHistory.Entry) throws(CommandFailure) {
         let shown = TerminalText.path(entry.path)
         var status = stat()
-        guard lstat(entry.path, &status) == 0, (status.st_mode & S_IFMT == S_IFDIR) == entry.isFolder else {
+        let hasStatus = lstat(entry.path, &status) == 0
+        let kind = status.st_mode & S_IFMT
+        // The content of a folder is not compared: the question names it as a whole.
+        let isUnchanged = entry.isFolder ? kind == S_IFDIR : kind == S_IFREG && UInt64(status.st_size) == entry.size
+        guard hasStatus, isUnchanged else {
             throw CommandFailure(.failure, "\(shown) is not what was received any more; remove it by hand")
         }
-        if entry.isFolder, entry.isMerged == true {
+        guard entry.isFolder else { return }
+        switch entry.isMerged {
+        case false?: break
+        case true?:
             throw CommandFailure(
                 .failure, "\(shown) was there before, and the received files were added to it; remove them by hand")
+        case nil:
+            throw CommandFailure(
+                .failure, "\(shown) may have been there before: its record is of an older version; remove it by hand")
         }
     }
 }
