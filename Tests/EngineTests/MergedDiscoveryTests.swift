@@ -51,4 +51,35 @@ import Testing
         }
         #expect(events == [.settled] && isBroken)
     }
+
+    @Test("a search for a peer ends when discovery fails")
+    func search() async throws {
+        var settings = Stage(.memory).sender
+        settings.discovery = FailingDiscovery()
+        try await withNode(settings) { node in
+            do {
+                _ = try await node.find("anna", timeout: .seconds(3_600))
+                Issue.record("a peer was found")
+            } catch NodeError.unavailable(let reason) {
+                #expect(reason == FailingDiscovery.failure.description)
+            }
+        }
+    }
+}
+
+/// A discovery that fails after it has begun.
+private struct FailingDiscovery: Discovery {
+    static let failure = DiscoveryError("the daemon has ended")
+
+    var engine: String { "failing" }
+
+    func advertise(_ advertisement: Advertisement) throws(DiscoveryError) -> any RunningAdvertisement { throw Self.failure }
+
+    func browse(
+        for type: ServiceType, interface: String?
+    ) throws(DiscoveryError) -> AsyncThrowingStream<DiscoveryEvent, any Error> {
+        let (stream, continuation) = DiscoveryEvent.makeStream()
+        continuation.finish(throwing: Self.failure)
+        return stream
+    }
 }

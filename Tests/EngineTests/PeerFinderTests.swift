@@ -33,6 +33,16 @@ import Testing
         }
     }
 
+    @Test func `a peer that was seen before discovery failed is found`() async throws {
+        struct Broken: Error {}
+        let anna = peer(1, "anna")
+        let found = try await finder("anna").find(before: clock.now + .seconds(3_600), endsAtFailure: true) { update in
+            update(.present(anna))
+            throw Broken()
+        }
+        #expect(found == anna)
+    }
+
     @Test func `an id is found at once`() {
         let anna = peer(1, "anna")
         let finder = finder(anna.id.hex)

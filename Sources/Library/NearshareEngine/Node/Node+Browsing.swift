@@ -130,11 +130,11 @@ extension Node {
     ///   - service: the type that the peer advertises.
     ///   - timeout: bound on the whole search; a negative time counts as none.
     /// - Throws: ``NodeError/notFound(_:nearby:)`` or ``NodeError/ambiguous(_:_:)`` when no peer matches or several do;
-    ///   ``NodeError/unavailable(_:)`` without discovery, and when the node stops.
+    ///   ``NodeError/unavailable(_:)`` without discovery, when it fails, and when the node stops.
     public func find(
         _ name: String, for service: ServiceType = .nearshare, timeout: Duration
     ) async throws -> NearbyPeer {
-        try await find(name, for: service, timeout: timeout, on: media)
+        try await find(name, for: service, timeout: timeout, on: media, endsAtFailure: true)
     }
 
     /// Finds the peer that the user's text means.
@@ -144,17 +144,20 @@ extension Node {
     /// - Parameters:
     ///   - ids: of peers that the user knows by the text, whatever they call themselves now.
     ///   - avoidedAddresses: addresses that have failed: a peer seen at no other one is found two seconds later.
+    ///   - endsAtFailure: whether the search ends when discovery fails. Otherwise it waits for the timeout, in which the caller
+    ///     tries other ways to the peer.
     /// - Throws: ``NodeError``.
     package func find(
         _ text: String, for service: ServiceType = .nearshare, timeout: Duration,
-        on media: Set<LinkAddress.Medium>, knownAs ids: Set<PeerID> = [], avoiding avoidedAddresses: Set<LinkAddress> = []
+        on media: Set<LinkAddress.Medium>, knownAs ids: Set<PeerID> = [], avoiding avoidedAddresses: Set<LinkAddress> = [],
+        endsAtFailure: Bool = false
     ) async throws -> NearbyPeer {
         let deadline = settings.clock() + timeout
         let changes = try await browse(media, for: service)
         let finder = PeerFinder(text: text, knownAs: ids, avoiding: avoidedAddresses, clock: settings.clock)
         return try await firstResult(
             of: {
-                try await finder.find(before: deadline) { update in
+                try await finder.find(before: deadline, endsAtFailure: endsAtFailure) { update in
                     for try await change in changes.compactMap(\.change) {
                         update(change.isPresent ? .present(change.peer) : .absent(change.peer.id))
                     }

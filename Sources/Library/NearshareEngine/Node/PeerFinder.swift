@@ -19,6 +19,7 @@ final class PeerFinder: Sendable {
     private enum Wake: Sendable {
         case changed
         case alarm
+        case failed(any Error)
     }
 
     private struct State {
@@ -100,25 +101,45 @@ final class PeerFinder: Sendable {
         }
     }
 
+    /// The verdict when no more changes are reported.
+    private func verdict(after failure: any Error) -> Result<NearbyPeer, NodeError> {
+        let verdict = lastVerdict()
+        guard case .failure(.notFound) = verdict else { return verdict }
+        return .failure(.unavailable("\(failure)"))
+    }
+
     /// Waits for the verdict.
-    /// - Parameter changes: calls its argument with each change, until it is cancelled.
+    /// - Parameters:
+    ///   - endsAtFailure: whether the search ends when `changes` throws. Otherwise it waits for the deadline.
+    ///   - changes: calls its argument with each change, until it is cancelled.
+    /// - Throws: ``NodeError/unavailable(_:)`` when the search ends at a failure, and no peer matches until then.
     func find(
-        before deadline: MonotonicInstant,
+        before deadline: MonotonicInstant, endsAtFailure: Bool = false,
         following changes: @escaping @Sendable (@Sendable (Change) -> Void) async throws -> Void
     ) async throws -> NearbyPeer {
         let (wakes, sink) = AsyncStream.makeStream(of: Wake.self)
         return try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
             group.addTask {
-                try await changes { change in
-                    self.receive(change)
-                    sink.yield(.changed)
+                do {
+                    try await changes { change in
+                        self.receive(change)
+                        sink.yield(.changed)
+                    }
+                } catch {
+                    sink.yield(.failed(error))
                 }
             }
             var alarm: MonotonicInstant?
             sink.yield(.changed)
             for await wake in wakes {
-                if case .alarm = wake { alarm = nil }
+                switch wake {
+                case .changed: break
+                case .alarm: alarm = nil
+                case .failed(let error):
+                    try Task.checkCancellation()
+                    if endsAtFailure { return try verdict(after: error).get() }
+                }
                 let now = clock()
                 if now >= deadline { break }
                 var next = deadline
