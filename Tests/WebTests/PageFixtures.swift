@@ -15,8 +15,8 @@ struct TestPage {
     var machine = PageMachine(secret: secret, name: try! DisplayName("anna"))
     /// The number of chunks of each item that is fetched.
     var chunkCount: UInt32 = 1
-    /// The last direct download that was begun.
-    var lastDirect: PageDirectDownload?
+    /// The last unencrypted download that was begun.
+    var lastUnencrypted: UnencryptedPageDownload?
     var now = MonotonicInstant(nanoseconds: 0)
 
     /// A page that gives a small and a large file.
@@ -59,9 +59,9 @@ struct TestPage {
                     let isLast = fetch.index + 1 == chunkCount
                     machine.recordFetch(fetch, isLast: isLast)
                     return (.ok, fetch.response([7], isLast: isLast).body, reaction)
-                case .direct(let direct):
-                    lastDirect = direct
-                    return (direct.head.status, [], reaction)
+                case .unencryptedDownload(let unencrypted):
+                    lastUnencrypted = unencrypted
+                    return (unencrypted.head.status, [], reaction)
                 case .change(let id, let version):
                     let response = machine.change(of: id, knownVersion: version, hasTimedOut: true)!
                     return (response.status, response.body, reaction)
@@ -200,8 +200,8 @@ struct TestBrowser {
         return (.ok, Array(bytes.dropFirst(9)))
     }
 
-    /// The direct path of the large file, which the list ends with.
-    func directPath(in page: inout TestPage, from address: String = "192.168.1.20") throws -> String {
+    /// The path of the large file's unencrypted download, which the list ends with.
+    func unencryptedPath(in page: inout TestPage, from address: String = "192.168.1.20") throws -> String {
         "\(Self.path)/f/" + String(decoding: try fetch(0, 0, of: &page, from: address).content.suffix(26), as: UTF8.self)
     }
 

@@ -33,14 +33,14 @@ import Testing
         #expect(page.send(path, TestBrowser(2).seal([], 5, 1, 0)).status == .forbidden)
         #expect(page.send(path, browser.seal([], 5, 1, 1)).status == .forbidden)
         #expect(page.send(path, browser.seal([], 2, 1, 0)).status == .forbidden)
-        let direct = try browser.directPath(in: &page)
+        let unencrypted = try browser.unencryptedPath(in: &page)
         #expect(browser.send([2], to: &page).reaction == .cancelled(id))
         #expect(try browser.fetch(1, 0, of: &page).status == .conflict)
-        #expect(page.send(direct).status == .gone)
+        #expect(page.send(unencrypted).status == .gone)
         var taking = TestPage()
         #expect(try browser.begin(&taking).status == .ok)
         #expect(browser.send([3], to: &taking).status == .conflict)
-        #expect(taking.send(direct).status == .notFound)
+        #expect(taking.send(unencrypted).status == .notFound)
     }
 
     @Test("N19: an item is received once all of its chunks were fetched in this request, in whatever order")
@@ -75,29 +75,30 @@ import Testing
         #expect(Set(records.map { $0.prefix(8) }).count == 3)
     }
 
-    @Test("N13: a direct path is for one browser at its address, and for one download")
-    func directPaths() throws {
+    @Test("N13: the path of an unencrypted download is for one browser at its address, and for one download")
+    func unencryptedPaths() throws {
         var page = TestPage.sharing()
         var (browser, other) = (TestBrowser(1), TestBrowser(2))
         _ = try browser.ask(&page)
-        let path = try browser.directPath(in: &page)
-        #expect(try browser.directPath(in: &page) == path)
+        let path = try browser.unencryptedPath(in: &page)
+        #expect(try browser.unencryptedPath(in: &page) == path)
         _ = try other.ask(&page, from: "192.168.1.21")
-        #expect(try other.directPath(in: &page, from: "192.168.1.21") != path)
+        #expect(try other.unencryptedPath(in: &page, from: "192.168.1.21") != path)
         #expect(page.send(path, from: "192.168.1.21").status == .forbidden)
         #expect(page.send("\(TestBrowser.path)/f/AAAAAAAAAAAAAAAAAAAAAAAAAA").status == .gone)
         // The phone has another address, and asks for the list again.
-        #expect(try browser.directPath(in: &page, from: "192.168.1.22") == path)
+        #expect(try browser.unencryptedPath(in: &page, from: "192.168.1.22") == path)
         #expect(page.send(path).status == .forbidden)
         #expect(page.send(path, from: "192.168.1.22").status == .ok)
-        let direct = try #require(page.lastDirect)
+        let unencrypted = try #require(page.lastUnencrypted)
         let size = PageShare.maximumInMemoryByteCount + 1
         // A download manager fetches several ranges at once, which end in any order.
-        #expect(page.machine.receivedDirectly(9..<size, of: direct) == nil)
-        #expect(page.machine.receivedDirectly(0..<5, of: direct) == nil)
-        #expect(page.machine.receivedDirectly(4..<9, of: direct) == .received(direct.offer, item: 2, isLast: false))
+        #expect(page.machine.recordUnencryptedBytes(9..<size, of: unencrypted) == nil)
+        #expect(page.machine.recordUnencryptedBytes(0..<5, of: unencrypted) == nil)
+        #expect(
+            page.machine.recordUnencryptedBytes(4..<9, of: unencrypted) == .received(unencrypted.offer, item: 2, isLast: false))
         #expect(page.send(path, from: "192.168.1.22").status == .gone)
-        #expect(page.machine.receivedDirectly(0..<size, of: direct) == nil)
+        #expect(page.machine.recordUnencryptedBytes(0..<size, of: unencrypted) == nil)
     }
 
     @Test("N14: ranges of many parts and requests without end are refused")
@@ -105,7 +106,7 @@ import Testing
         var page = TestPage.sharing()
         var browser = TestBrowser(1)
         _ = try browser.ask(&page)
-        let path = try browser.directPath(in: &page)
+        let path = try browser.unencryptedPath(in: &page)
         let size = PageShare.maximumInMemoryByteCount + 1
         let cases: [(String, HTTPStatus, Range<UInt64>?)] = [
             ("bytes=0-", .partialContent, 0..<size), ("bytes=5-9", .partialContent, 5..<10),
@@ -118,9 +119,9 @@ import Testing
             ("bytes=99999999999999999999-", .ok, 0..<size),
         ]
         for (range, status, bytes) in cases {
-            page.lastDirect = nil
+            page.lastUnencrypted = nil
             #expect(page.send(path, fields: "Range: \(range)\r\n").status == status, "\(range)")
-            #expect(page.lastDirect?.bytes == bytes, "\(range)")
+            #expect(page.lastUnencrypted?.bytes == bytes, "\(range)")
         }
         #expect(page.send(path, fields: "Range: bytes=5-9\r\nIf-Range: \"x\"\r\n").status == .ok)
         for _ in 0..<1000 { _ = page.send(path) }
@@ -132,8 +133,8 @@ import Testing
         var page = TestPage.sharing()
         var browser = TestBrowser(1)
         _ = try browser.ask(&page)
-        #expect(page.send(try browser.directPath(in: &page)).status == .ok)
-        let head = String(decoding: try #require(page.lastDirect).head.head(length: 1, closes: true), as: UTF8.self)
+        #expect(page.send(try browser.unencryptedPath(in: &page)).status == .ok)
+        let head = String(decoding: try #require(page.lastUnencrypted).head.head(length: 1, closes: true), as: UTF8.self)
         #expect(head.contains("\r\nContent-Disposition: attachment; filename*=UTF-8''large%20%C3%A9%0D%0A.bin\r\n"))
     }
 

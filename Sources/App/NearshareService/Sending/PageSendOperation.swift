@@ -114,7 +114,7 @@ package final class PageSendOperation: Sendable {
         } else {
             request.decline()
         }
-        async let _ = reportReadableDownload(of: request, to: name)
+        async let _ = reportUnencryptedDownload(of: request, to: name)
         let label = TransferLabel(source.label, to: name)
         let result = await running.following(request.transfer, label: label, number: number) {
             prompts?.updateRunning()
@@ -132,8 +132,8 @@ package final class PageSendOperation: Sendable {
     }
 
     /// Reports the browser's own download, which its user has chosen: the sender decides as well what others may read.
-    private func reportReadableDownload(of request: PageRequest, to name: String) async {
-        guard await request.isDownloadedReadably() else { return }
+    private func reportUnencryptedDownload(of request: PageRequest, to name: String) async {
+        guard await request.isDownloadedUnencrypted() else { return }
         reporter.report(
             .warning("\(source.label) → \(name): downloaded without encryption; others on this network can read it"))
     }

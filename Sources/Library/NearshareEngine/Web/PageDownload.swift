@@ -3,7 +3,7 @@ internal import NearshareDirect
 internal import NearshareInterfaces
 internal import NearshareWeb
 
-/// The content that one browser receives, in chunks that it fetches, or directly.
+/// The content that one browser receives, in sealed chunks that it fetches, or without encryption.
 final class PageDownload: Sendable {
     /// The content of a page, which each of its browsers may receive.
     struct Content: Sendable {
@@ -26,7 +26,7 @@ final class PageDownload: Sendable {
     }
 
     private struct State {
-        /// The bytes of each item that the browser has asked for, or received directly.
+        /// The bytes of each item that the browser has asked for, or received without encryption.
         var doneByteCounts: [UInt64]
         var links: [ObjectIdentifier: any StreamLink] = [:]
         var lastUse: MonotonicInstant

@@ -14,8 +14,8 @@ package final class PageRequest: Sendable {
     private let answer: @Sendable (_ isAccepted: Bool) -> Void
     private let isAnswered = Atomic(false)
     private let endEvent = Promise<TransferOutcome>()
-    /// Fulfilled when the browser downloads an item readable on the network.
-    let directDownload = Promise<Bool>()
+    /// Fulfilled when the browser downloads an item without encryption.
+    let unencryptedDownload = Promise<Bool>()
 
     init(
         _ peer: Peer, _ shortCode: ShortAuthenticationDigits, _ transfer: Transfer,
@@ -40,9 +40,9 @@ package final class PageRequest: Sendable {
         get async { await endEvent.value }
     }
 
-    /// Waits until the browser begins a direct download of an item, which others on the network can read.
+    /// Waits until the browser begins an unencrypted download of an item, which others on the network can read.
     /// - Returns: false when the task is cancelled first.
-    package func isDownloadedReadably() async -> Bool { await directDownload.value ?? false }
+    package func isDownloadedUnencrypted() async -> Bool { await unencryptedDownload.value ?? false }
 
     private func reply(_ isAccepted: Bool) {
         if !isAnswered.exchange(true, ordering: .acquiringAndReleasing) { answer(isAccepted) }

@@ -33,7 +33,7 @@ extension PageServer {
         let isWaiting = state.withLock { state in
             guard state.machine.isWaiting(id), !state.isStopping else { return false }
             state.requests[id] = OpenRequest(
-                transfer: transfer, request: request, directDownload: request.directDownload, isOver: isOver)
+                transfer: transfer, request: request, unencryptedDownload: request.unencryptedDownload, isOver: isOver)
             return true
         }
         // Cancelled meanwhile, on another connection, or this node stops: the program is not asked.
@@ -62,7 +62,7 @@ extension PageServer {
             guard !state.isStopping else { return .interrupted }
             guard state.machine.accept(id) != nil else { return .cancelled(by: .remote) }
             state.downloads[id] = download
-            state.directDownloads[id] = open?.directDownload
+            state.unencryptedDownloads[id] = open?.unencryptedDownload
             return nil
         }
         if let failure {
@@ -93,7 +93,7 @@ extension PageServer {
     func endDownload(_ id: PageMachine.OfferID, _ result: TransferResult) {
         endRequest(id, .cancelled, result.outcome)
         let removed = state.update { state in
-            state.directDownloads[id] = nil
+            state.unencryptedDownloads[id] = nil
             return state.downloads.removeValue(forKey: id)
         }
         guard let download = removed else { return }
@@ -132,22 +132,24 @@ extension PageServer {
         }
     }
 
-    /// Sends an item, or a part of it, readable on the network. The connection ends behind it: a client that closes its own end
+    /// Sends an item, or a part of it, without encryption. The connection ends behind it: a client that closes its own end
     /// afterwards has received all bytes, unless its machine has not acknowledged them: then it closed that end before them.
-    func send(_ direct: PageDirectDownload, over link: any StreamLink, onProgress: () -> Void) {
+    func send(_ unencrypted: UnencryptedPageDownload, over link: any StreamLink, onProgress: () -> Void) {
         defer { link.close() }
-        let head = direct.head.head(length: UInt64(direct.bytes.count), closes: true)
-        let (found, isDirect) = state.withLock { ($0.downloads[direct.offer], $0.directDownloads[direct.offer]) }
-        isDirect?.fulfil(true)
+        let head = unencrypted.head.head(length: UInt64(unencrypted.bytes.count), closes: true)
+        let (found, isUnencrypted) = state.withLock {
+            ($0.downloads[unencrypted.offer], $0.unencryptedDownloads[unencrypted.offer])
+        }
+        isUnencrypted?.fulfil(true)
         guard let download = found,
             (try? LinkDemultiplexer.write(head, to: link)) != nil,
-            download.write(direct.bytes, of: direct.item, to: link, onProgress: onProgress)
+            download.write(unencrypted.bytes, of: unencrypted.item, to: link, onProgress: onProgress)
         else { return }
         link.finishWriting()
         let isClosed = withUnsafeTemporaryAllocation(byteCount: 1, alignment: 1) { (try? link.read(into: $0)) == 0 }
         // The end of the stream, which is behind the content, may be unacknowledged still.
         guard isClosed, link.unacknowledgedByteCount ?? 0 <= 1 else { return }
-        let reaction = state.update { $0.machine.receivedDirectly(direct.bytes, of: direct) }
+        let reaction = state.update { $0.machine.recordUnencryptedBytes(unencrypted.bytes, of: unencrypted) }
         if let reaction { perform(reaction, from: link.remote.host) }
     }
 }

@@ -20,8 +20,8 @@ package final class PageServer: Sendable {
     struct OpenRequest {
         let transfer: Transfer
         weak var request: PageRequest?
-        /// ``PageRequest/directDownload``.
-        let directDownload: Promise<Bool>
+        /// ``PageRequest/unencryptedDownload``.
+        let unencryptedDownload: Promise<Bool>
         /// Fulfilled when the browser does not wait for the user's answer any more.
         let isOver: Promise<Bool>
     }
@@ -32,15 +32,15 @@ package final class PageServer: Sendable {
         var uploads: [PageMachine.OfferID: PageUpload] = [:]
         var downloads: [PageMachine.OfferID: PageDownload] = [:]
         var requests: [PageMachine.OfferID: OpenRequest] = [:]
-        /// ``PageRequest/directDownload`` of the downloads.
-        var directDownloads: [PageMachine.OfferID: Promise<Bool>] = [:]
+        /// ``PageRequest/unencryptedDownload`` of the downloads.
+        var unencryptedDownloads: [PageMachine.OfferID: Promise<Bool>] = [:]
         /// Browsers get one more response each.
         var isStopping = false
     }
 
     /// The time limits of a page.
     package struct Timeouts: Sendable {
-        /// One request with its response; in a direct download the time without progress (R5).
+        /// One request with its response; in an unencrypted download the time without progress (R5).
         package var request = Duration.seconds(60)
         /// The time for which a browser that waits for a change gets no response.
         package var change = Duration.seconds(20)
@@ -120,9 +120,9 @@ package final class PageServer: Sendable {
                 case .response(let response) where part.isLast || response.status != .ok: waiting = response
                 // The chunk is stored, so that the request makes progress.
                 case .response: activity.withLock { $0.since = node.settings.clock() }
-                case .direct(let direct):
+                case .unencryptedDownload(let unencrypted):
                     activity.withLock { $0.isAuthentic = true }
-                    return send(direct, over: link) { activity.withLock { $0.since = node.settings.clock() } }
+                    return send(unencrypted, over: link) { activity.withLock { $0.since = node.settings.clock() } }
                 }
             }
             guard part.isLast, let response = waiting.take() else { continue }
@@ -184,7 +184,7 @@ package final class PageServer: Sendable {
 
     private enum Reply {
         case response(HTTPResponse)
-        case direct(PageDirectDownload)
+        case unencryptedDownload(UnencryptedPageDownload)
     }
 
     private func respond(to part: HTTPRequestPart, from host: String) -> Reply {
@@ -205,7 +205,7 @@ package final class PageServer: Sendable {
         switch answer {
         case .response(let response): return .response(response)
         case .fetch(let fetch): return .response(read(fetch))
-        case .direct(let direct): return .direct(direct)
+        case .unencryptedDownload(let unencrypted): return .unencryptedDownload(unencrypted)
         case .change(let session, let version):
             let deadline = now + timeouts.change
             let change = state.wait(untilNanoseconds: deadline.nanoseconds) { state in

@@ -38,8 +38,8 @@ package struct PageMachine: Sendable {
         case change(PageSessionID, knownVersion: UInt32)
         /// A chunk of an item, which is read without delaying other requests.
         case fetch(PageFetch)
-        /// An item, or a part of it, readable on the network.
-        case direct(PageDirectDownload)
+        /// An item, or a part of it, without encryption: a browser cannot hold it in memory to decrypt it.
+        case unencryptedDownload(UnencryptedPageDownload)
     }
 
     /// The outcome that ends an offer at the local side.
@@ -67,7 +67,8 @@ package struct PageMachine: Sendable {
         /// - Parameter first: the index of the first chunk in the body.
         case chunks(PageSessionID, offer: UInt32, first: UInt32)
         case fetch(PageSessionID, item: UInt32, index: UInt32)
-        case direct(String)
+        /// - Parameter path: ``UnencryptedPagePaths`` has issued it.
+        case unencryptedDownload(path: String)
     }
 
     private let secret: PageSecret
@@ -76,10 +77,10 @@ package struct PageMachine: Sendable {
     /// The items that the page gives to browsers; nil for a page that takes theirs.
     private let share: PageShare?
     private let mode: Mode
-    private var directPaths = PageDirectPaths()
+    private var unencryptedPaths = UnencryptedPagePaths()
     private var sessions: [PageSessionID: PageSession] = [:]
-    /// Sessions that have begun.
-    private var sessionCount: UInt64 = 0
+    /// The number of the session that began last, from which its nonce is derived.
+    private var lastSessionNumber: UInt64 = 0
     /// The addresses and times of the sessions that began within ``newSessionInterval``.
     private var beginnings: [(host: String, time: MonotonicInstant)] = []
 
@@ -111,7 +112,7 @@ package struct PageMachine: Sendable {
         guard let resource = resource(of: request) else { throw .notFound }
         guard request.method == Self.method(of: resource) else { throw .methodNotAllowed }
         return switch resource {
-        case .page, .state, .direct: HTTPBodyLimit(byteCount: 0)
+        case .page, .state, .unencryptedDownload: HTTPBodyLimit(byteCount: 0)
         case .fetch: HTTPBodyLimit(byteCount: ChaCha20Poly1305.tagByteCount)
         case .hello: HTTPBodyLimit(byteCount: PageHello.byteCount)
         case .message: HTTPBodyLimit(byteCount: PageMessage.maximumByteCount + 4 + ChaCha20Poly1305.tagByteCount)
@@ -126,7 +127,7 @@ package struct PageMachine: Sendable {
 
     private static func method(of resource: Resource) -> String {
         switch resource {
-        case .page, .state, .direct: "GET"
+        case .page, .state, .unencryptedDownload: "GET"
         case .fetch, .hello, .message, .chunks: "POST"
         }
     }
@@ -174,7 +175,8 @@ package struct PageMachine: Sendable {
                 return (try state(of: id), content.isEmpty ? nil : reaction)
             case .fetch(let id, let item, let index):
                 return (try fetch(body, from: host, id, item: item, index: index, now: now), nil)
-            case .direct(let path): return (.direct(try direct(path, request, from: host)), nil)
+            case .unencryptedDownload(let path):
+                return (.unencryptedDownload(try unencryptedDownload(at: path, request, from: host)), nil)
             }
         } catch {
             return (.response(HTTPResponse(error)), nil)
@@ -192,7 +194,7 @@ package struct PageMachine: Sendable {
 
     private mutating func hello(_ body: [UInt8], from host: String, now: MonotonicInstant) throws(HTTPStatus) -> Answer {
         let hello = try PageHello(body, secret)
-        // A repeated hello, also one of a listener, goes on with the session.
+        // A repeated hello, also one that an eavesdropper repeats, goes on with the session.
         let keys: PageKeys
         if let known = sessions.values.first(where: { $0.keys.browser == hello.browser }) {
             keys = known.keys
@@ -220,8 +222,8 @@ package struct PageMachine: Sendable {
         }
         // Also where it fails: the limit is one on key agreements.
         beginnings.append((host, now))
-        sessionCount += 1
-        guard let keys = try? PageKeys(secret, browser: browser, nonce: secret.sessionNonce(number: sessionCount)) else {
+        lastSessionNumber += 1
+        guard let keys = try? PageKeys(secret, browser: browser, nonce: secret.sessionNonce(number: lastSessionNumber)) else {
             throw .badRequest
         }
         if let replaced { sessions[replaced] = nil }
@@ -247,17 +249,17 @@ package struct PageMachine: Sendable {
         guard index == 0 else { throw .conflict }
         var paths: [UInt32: String] = [:]
         for (number, item) in zip(share.numbers, share.items) where item.size ?? 0 > PageShare.maximumInMemoryByteCount {
-            paths[number] = directPaths.path(of: number, in: fetch.offer, for: host, secret)
+            paths[number] = unencryptedPaths.path(of: number, in: fetch.offer, for: host, secret)
         }
-        return .response(fetch.response(share.encoded(received: received, directPaths: paths), isLast: true))
+        return .response(fetch.response(share.encoded(received: received, unencryptedPaths: paths), isLast: true))
     }
 
-    private mutating func direct(
-        _ path: String, _ request: HTTPRequest, from host: String
-    ) throws(HTTPStatus) -> PageDirectDownload {
-        let download = try directPaths.admit(path, from: host)
+    private mutating func unencryptedDownload(
+        at path: String, _ request: HTTPRequest, from host: String
+    ) throws(HTTPStatus) -> UnencryptedPageDownload {
+        let download = try unencryptedPaths.admit(path, from: host)
         guard let share, let item = share[download.item], let size = item.size else { throw .gone }
-        return try PageDirectDownload(path: path, download: download, item: item, size: size, request: request)
+        return try UnencryptedPageDownload(path: path, download: download, item: item, size: size, request: request)
     }
 
     /// Records that the response to a fetch has the content.
@@ -267,9 +269,11 @@ package struct PageMachine: Sendable {
             .recordFetch(fetch.index, of: fetch.item, in: fetch.offer.number, isLast: isLast)
     }
 
-    /// Records that a browser has received bytes of a direct download.
-    package mutating func receivedDirectly(_ bytes: Range<UInt64>, of direct: PageDirectDownload) -> Reaction? {
-        guard let download = directPaths.record(bytes, over: direct.path), download.receivedByteCount >= direct.size else {
+    /// Records that a browser has received bytes of an unencrypted download.
+    package mutating func recordUnencryptedBytes(_ bytes: Range<UInt64>, of unencrypted: UnencryptedPageDownload) -> Reaction? {
+        guard let download = unencryptedPaths.record(bytes, over: unencrypted.path),
+            download.receivedByteCount >= unencrypted.size
+        else {
             return nil
         }
         return markReceived(download.item, in: download.offer)
@@ -277,7 +281,7 @@ package struct PageMachine: Sendable {
 
     private mutating func markReceived(_ item: UInt32, in offer: OfferID) -> Reaction? {
         guard let share, share[item] != nil, sessions[offer.session]?.firstMessageNumber == offer.number else { return nil }
-        directPaths.remove(offer, item: item)
+        unencryptedPaths.remove(offer, item: item)
         return sessions[offer.session]?.markReceived(item, of: share.items.count).map {
             .received(offer, item: item, isLast: $0)
         }
@@ -289,7 +293,7 @@ package struct PageMachine: Sendable {
         switch message {
         case .offer(let content): return .offered(offer, content, shortCode: session.keys.shortCode)
         case .cancel:
-            directPaths.remove(offer)
+            unencryptedPaths.remove(offer)
             return .cancelled(offer)
         case .request: return .requested(offer, shortCode: session.keys.shortCode)
         case .received(let item): return markReceived(item, in: offer)
@@ -323,7 +327,7 @@ package struct PageMachine: Sendable {
             case .notAsked: .notAsked
             }
         sessions[offer.session]?.end(offer.number, phase)
-        directPaths.remove(offer)
+        unencryptedPaths.remove(offer)
     }
 
     // MARK: Parts
@@ -347,7 +351,7 @@ package struct PageMachine: Sendable {
     }
 
     /// The resource of a path: `/PATH`, `/PATH/hello`, or `/PATH/<session>/` and `m`, `s/<version>`,
-    /// `u/<offer>/<chunk>` or `d/<item>/<chunk>`; or `/PATH/f/` and the path of a direct download.
+    /// `u/<offer>/<chunk>` or `d/<item>/<chunk>`; or `/PATH/f/` and the path of an unencrypted download.
     private func resource(of request: HTTPRequest) -> Resource? {
         let parts = request.path.dropFirst().split(atScalar: "/", omittingEmpty: false)
         guard let path = parts.first, constantTimeEqual(Array(path.uppercased().utf8), Array(secret.path.utf8)) else {
@@ -355,7 +359,7 @@ package struct PageMachine: Sendable {
         }
         if parts.count == 1 { return .page }
         if parts.count == 2, parts[1] == "hello" { return .hello }
-        if parts.count == 3, parts[1] == "f" { return share == nil ? nil : .direct(parts[2].uppercased()) }
+        if parts.count == 3, parts[1] == "f" { return share == nil ? nil : .unencryptedDownload(path: parts[2].uppercased()) }
         guard parts.count >= 3, let bytes = Hex.decode(parts[1]), bytes.count == 8 else { return nil }
         let id = PageSessionID(bytes: bytes)
         switch (parts[2], parts.count) {

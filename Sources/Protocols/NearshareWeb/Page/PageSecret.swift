@@ -9,7 +9,7 @@ package struct PageSecret: Sendable {
     private static let keyByteCount = 16
     private static let pathByteCount = 5
     private static let derivationKeyByteCount = 16
-    private static let directPathByteCount = 16
+    private static let unencryptedPathByteCount = 16
 
     /// The path without its slash: 8 characters of Base32.
     package let path: String
@@ -17,7 +17,8 @@ package struct PageSecret: Sendable {
     let key: [UInt8]
     /// The private key of the key agreement with each browser.
     let agreementKey: AgreementPrivateKey
-    /// The key from which nonces and the paths of direct downloads are derived. A browser learns its own nonces and paths only.
+    /// The key from which nonces and the paths of unencrypted downloads are derived. A browser learns its own nonces and paths
+    /// only.
     private let derivationKey: [UInt8]
 
     /// - Parameter random: ``byteCount`` fresh random bytes.
@@ -38,10 +39,10 @@ package struct PageSecret: Sendable {
         "HTTP://\(Self.authority(host: host, port: port).uppercased())/\(path)#\(BaseEncoding.base32.encode(key))"
     }
 
-    /// The path of a direct download: 26 characters of Base32.
+    /// The path of an unencrypted download: 26 characters of Base32.
     /// - Parameter number: different for each.
-    func directPath(number: UInt64) -> String {
-        BaseEncoding.base32.encode(derive("nearshare page direct", number, byteCount: Self.directPathByteCount))
+    func unencryptedPath(number: UInt64) -> String {
+        BaseEncoding.base32.encode(derive("nearshare page direct", number, byteCount: Self.unencryptedPathByteCount))
     }
 
     /// The nonce of a session, which no browser can predict.

@@ -144,7 +144,7 @@ struct PageSession: Sendable {
         return content
     }
 
-    /// Checks the record with which a browser fetches content: what listeners have not seen, they cannot ask for.
+    /// Checks the record with which a browser fetches content: an eavesdropper cannot ask for what it has not seen.
     mutating func receiveFetch(
         _ sealed: [UInt8], of item: UInt32, at index: UInt32, now: MonotonicInstant
     ) throws(HTTPStatus) {

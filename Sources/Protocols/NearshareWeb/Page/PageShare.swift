@@ -19,7 +19,7 @@ package struct PageShare: Sendable {
 
     /// Limit on items; more of them are sent as one archive.
     package static let maximumItemCount = 100
-    /// Limit on content that a page holds in memory. Larger items have a path for a direct download; standard input
+    /// Limit on content that a page holds in memory. Larger items have a path for an unencrypted download; standard input
     /// that is longer fails.
     package static let maximumInMemoryByteCount: UInt64 = 200_000_000
     /// The size of a chunk of content; only the last one is shorter.
@@ -37,8 +37,8 @@ package struct PageShare: Sendable {
     /// The list that a browser fetches.
     /// - Parameters:
     ///   - received: the items that the browser has.
-    ///   - directPaths: by the numbers of the items that have one.
-    func encoded(received: Set<UInt32>, directPaths: [UInt32: String]) -> [UInt8] {
+    ///   - unencryptedPaths: by the numbers of the items that have one.
+    func encoded(received: Set<UInt32>, unencryptedPaths: [UInt32: String]) -> [UInt8] {
         var list = ByteWriter()
         list.write(UInt16(clamping: items.count))
         for (number, item) in zip(numbers, items) {
@@ -48,15 +48,15 @@ package struct PageShare: Sendable {
             list.writeCounted(String(decoding: item.name.bytes, as: UTF8.self).utf8.prefix(255), by: UInt8.self)
             list.writeCounted(item.mediaType.text.utf8, by: UInt8.self)
             list.write(item.size ?? .max)
-            list.writeCounted((directPaths[number] ?? "").utf8, by: UInt8.self)
+            list.writeCounted((unencryptedPaths[number] ?? "").utf8, by: UInt8.self)
         }
         return list.bytes
     }
 }
 
-/// The paths of direct downloads. Each belongs to one item for one browser, until the item has been received; it works only from
-/// the address from which the browser asked for the list.
-struct PageDirectPaths: Sendable {
+/// The paths of unencrypted downloads. Each belongs to one item for one browser, until the item has been received; it works only
+/// from the address from which the browser asked for the list.
+struct UnencryptedPagePaths: Sendable {
     struct Download: Sendable {
         let offer: PageMachine.OfferID
         let item: UInt32
@@ -69,8 +69,8 @@ struct PageDirectPaths: Sendable {
         /// Bytes from the start that were received without a gap.
         var receivedByteCount: UInt64 { received.first.map { $0.lowerBound == 0 ? $0.upperBound : 0 } ?? 0 }
 
-        /// Records bytes that the browser has received. Download managers fetch several ranges at once, which end in any order. Each request adds one range at most, and
-        /// ``PageDirectPaths/maximumRequestCount`` limits them.
+        /// Records bytes that the browser has received. Download managers fetch several ranges at once, which
+        /// end in any order. Each request adds one range at most, and ``UnencryptedPagePaths/maximumRequestCount`` limits them.
         mutating func record(_ bytes: Range<UInt64>) {
             guard !bytes.isEmpty else { return }
             var merged = bytes
@@ -99,7 +99,7 @@ struct PageDirectPaths: Sendable {
             return known
         }
         lastNumber += 1
-        let path = secret.directPath(number: lastNumber)
+        let path = secret.unencryptedPath(number: lastNumber)
         downloads[path] = Download(offer: offer, item: item, host: host)
         return path
     }

@@ -2,7 +2,7 @@ internal import NearshareBase
 package import NearshareHTTP
 
 /// An unencrypted download of an item, or of a part of it.
-package struct PageDirectDownload: Sendable, Hashable {
+package struct UnencryptedPageDownload: Sendable, Hashable {
     package let offer: PageMachine.OfferID
     package let item: UInt32
     /// The size of the whole item.
@@ -14,7 +14,7 @@ package struct PageDirectDownload: Sendable, Hashable {
     let path: String
 
     init(
-        path: String, download: PageDirectPaths.Download, item: PageShare.Item, size: UInt64, request: HTTPRequest
+        path: String, download: UnencryptedPagePaths.Download, item: PageShare.Item, size: UInt64, request: HTTPRequest
     ) throws(HTTPStatus) {
         let version = "\"\(path)\""
         // A range of another version of the content would not fit to the bytes that the browser has.
