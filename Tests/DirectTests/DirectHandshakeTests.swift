@@ -128,13 +128,13 @@ import Testing
     func otherProtocols(_ text: String) {
         var responder = Side(.responder, Self.bea)
         #expect(responder.take(Array(text.utf8)).isEmpty)
-        #expect(responder.failure == .notAPeer("the peer does not speak nearshare's protocol"))
+        #expect(responder.failure == .notNearshare)
     }
 
     @Test("R7: a too long handshake message is refused before it has arrived") func tooLong() {
         var responder = Side(.responder, Self.bea)
         #expect(responder.take(Preamble.supported.encoded + [0x04, 0x01]).isEmpty)
-        #expect(responder.failure == .notAPeer("a handshake message of 1025 bytes"))
+        #expect(responder.failure == .protocolViolation("a handshake message of 1025 bytes"))
         responder = Side(.responder, Self.bea)
         _ = responder.take(Preamble.supported.encoded + [0x04, 0x00])
         #expect(responder.failure == nil)
@@ -147,7 +147,7 @@ import Testing
         #expect(bytes[length] == 32)
         bytes[length] = 33
         #expect(responder.take(bytes + [0]).isEmpty)
-        #expect(responder.failure == .notAPeer("the first message has a payload"))
+        #expect(responder.failure == .protocolViolation("the first message has a payload"))
     }
 
     @Test(
@@ -237,7 +237,9 @@ import Testing
                     default: .aes256GCM
                     }
                 #expect(ada.established?.cipher == expected && bea.established?.cipher == expected)
-                #expect((ada.failure == .encryption) == (expected == nil) && (bea.failure == .encryption) == (expected == nil))
+                #expect(
+                    (ada.failure == .encryptionMismatch) == (expected == nil)
+                        && (bea.failure == .encryptionMismatch) == (expected == nil))
             }
         }
     }

@@ -50,7 +50,7 @@ func errorWords() {
     for reason in (0...UInt8.max).compactMap(CloseReason.init(rawValue:)) {
         closures += [.closed(by: .local, reason), .closed(by: .remote, reason)]
     }
-    let ends = closures.map { LinkEnd.closure($0) } + [.handshake(.ownKey), .handshake(.encryption)]
+    let ends = closures.map { LinkEnd.closure($0) } + [.handshake(.ownKey), .handshake(.encryptionMismatch)]
     for end in ends { #expect(!"\(end)".contains("closed(") && !"\(end)".contains("Direct"), "\(end)") }
 }
 

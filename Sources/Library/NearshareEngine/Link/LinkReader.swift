@@ -83,7 +83,7 @@ struct LinkReader: Sendable {
             try write(first)
             while true {
                 let count = try buffer.withUnsafeMutableBytes { (raw) throws(LinkError) in try link.read(into: raw) }
-                guard count > 0 else { return .failure(.notAPeer("the peer closed the connection during the handshake")) }
+                guard count > 0 else { return .failure(.interrupted("the peer closed the connection during the handshake")) }
                 switch handshake.receive(buffer[..<count]) {
                 case .needsMore: break
                 case .send(let bytes): try write(bytes)
@@ -100,7 +100,7 @@ struct LinkReader: Sendable {
         } catch {
             let isLate = control.driver.read { $0.isHandshakeLate }
             return .failure(
-                .notAPeer(
+                .interrupted(
                     isLate
                         ? "the peer did not finish the handshake in time"
                         : "the connection broke during the handshake"))

@@ -92,9 +92,9 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
 
     init(_ failure: HandshakeFailure) {
         switch failure {
-        case .incompatible, .encryption: self = .incompatible(failure.description)
+        case .incompatible, .encryptionMismatch: self = .incompatible(failure.description)
         case .notAuthentic, .ownKey: self = .identityMismatch(failure.description)
-        case .notAPeer: self = .connectionLost(failure.description)
+        case .notNearshare, .protocolViolation, .interrupted: self = .connectionLost(failure.description)
         }
     }
 

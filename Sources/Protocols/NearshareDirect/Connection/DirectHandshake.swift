@@ -160,7 +160,7 @@ extension DirectHandshake {
                     return (.finished, .fail(.incompatible(remote: preamble), send: []))
                 }
                 guard preamble.newest == preamble.oldest else {
-                    throw .notAPeer("the peer chose no version of the protocol")
+                    throw .protocolViolation("the peer chose no version of the protocol")
                 }
                 return (.awaitingSecondMessage(noise, version: version), .proceed)
             case .awaitingInitiatorPreamble:
@@ -190,13 +190,13 @@ extension DirectHandshake {
             }
         }
 
-        /// The responder's answer to the first message: what it can do, and its key of ML-KEM-768.
+        /// The responder's answer to the first message: what it can do, and its key of ML-KEM-768. No key is made before the
+        /// initiator has sent one (R9).
         private static func answer(
             _ message: [UInt8], initiatorPreamble: [UInt8], version: UInt8, _ parameters: Parameters
         ) throws(HandshakeFailure) -> (State, Reaction) {
-            // No key before the initiator has sent one (R9).
             var noise = parameters.makeNoise(initiatorPreamble: initiatorPreamble)
-            guard try noise.read(message).isEmpty else { throw .notAPeer("the first message has a payload") }
+            guard try noise.read(message).isEmpty else { throw .protocolViolation("the first message has a payload") }
             let chosen = Preamble(newest: version, oldest: version)
             let key = try parameters.makeDecapsulationKey(version: version)
             let answer = ResponderParameters(
@@ -213,7 +213,7 @@ extension DirectHandshake {
             guard remote.version == version else { throw .notAuthentic("the version was changed on the way") }
             guard let cipher = EncryptionPreference.choose(from: remote.ciphers & parameters.ciphers) else {
                 let refusal = try noise.writeFramed(InitiatorParameters(cipher: InitiatorParameters.noCipher).encoded)
-                return (.finished, .fail(.encryption, send: refusal))
+                return (.finished, .fail(.encryptionMismatch, send: refusal))
             }
             let encapsulated = try remote.encapsulationKey.map { (key) throws(HandshakeFailure) in
                 try mapped { () throws(CryptoError) in try DecapsulationKey.encapsulate(to: key) }
@@ -230,10 +230,10 @@ extension DirectHandshake {
             _ noise: HandshakeState, with chosen: InitiatorParameters, version: UInt8, key: DecapsulationKey?,
             _ parameters: Parameters
         ) throws(HandshakeFailure) -> (State, Reaction) {
-            guard chosen.cipher != InitiatorParameters.noCipher else { throw .encryption }
+            guard chosen.cipher != InitiatorParameters.noCipher else { throw .encryptionMismatch }
             // Bounded: there are fewer than eight ciphers, and a shift beyond the width gives 0.
             guard let cipher = RecordCipher.Kind(rawValue: chosen.cipher), parameters.ciphers & 1 << cipher.rawValue != 0
-            else { throw .notAPeer("the peer chose a cipher that was not offered") }
+            else { throw .protocolViolation("the peer chose a cipher that was not offered") }
             var secret: SecretBytes?
             if let key, let ciphertext = chosen.ciphertext {
                 secret = try mapped { () throws(CryptoError) in try key.decapsulate(ciphertext) }
@@ -250,17 +250,13 @@ extension DirectHandshake {
 extension Preamble {
     /// Consumes a preamble; nil while it is incomplete. Another protocol is rejected by its first bytes.
     fileprivate static func read(from input: inout [UInt8]) throws(HandshakeFailure) -> Preamble? {
-        guard input.count >= byteCount else {
-            guard Kind.direct.magic.starts(with: input.prefix(Kind.direct.magic.count)) else {
-                throw .notAPeer("the peer does not speak nearshare's protocol")
-            }
-            return nil
-        }
+        guard Kind.direct.magic.starts(with: input.prefix(Kind.direct.magic.count)) else { throw .notNearshare }
+        guard input.count >= byteCount else { return nil }
         defer { input.removeFirst(byteCount) }
         do {
             return try Preamble(decoding: input.prefix(byteCount))
         } catch {
-            throw .notAPeer(error.description)
+            throw .protocolViolation(error.description)
         }
     }
 }
@@ -287,7 +283,7 @@ extension HandshakeState {
         guard let prefix = UInt16(bigEndianBytes: input.prefix(2)) else { return nil }
         let length = Int(prefix)
         guard length <= limit else {
-            throw .notAPeer("a handshake message of \(length) bytes")
+            throw .protocolViolation("a handshake message of \(length) bytes")
         }
         guard input.count >= 2 + length else { return nil }
         defer { input.removeFirst(2 + length) }
@@ -317,7 +313,7 @@ extension ResponderParameters {
         do {
             return try Self(decoding: payload)
         } catch {
-            throw .notAPeer(error.description)
+            throw .protocolViolation(error.description)
         }
     }
 }
@@ -327,7 +323,7 @@ extension InitiatorParameters {
         do {
             return try Self(decoding: payload, version: version)
         } catch {
-            throw .notAPeer(error.description)
+            throw .protocolViolation(error.description)
         }
     }
 }
