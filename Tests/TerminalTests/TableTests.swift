@@ -13,9 +13,9 @@ import Testing
     @Test("where a row is wider than the terminal, the last cells have lines of their own")
     func narrow() {
         let rows = [["a", "x", "/some/path"], ["bbb", "y", "/p"], ["c", "z", ""], ["d"]]
-        #expect(Table.lines(rows, columns: nil) == Table.lines(rows))
-        #expect(Table.lines(rows, columns: 18) == Table.lines(rows))
-        #expect(Table.lines(rows, columns: 17) == ["a    x", "    /some/path", "bbb  y", "    /p", "c    z", "d"])
+        #expect(Table.wrappedLines(rows, maximumWidth: nil) == Table.lines(rows))
+        #expect(Table.wrappedLines(rows, maximumWidth: 18) == Table.lines(rows))
+        #expect(Table.wrappedLines(rows, maximumWidth: 17) == ["a    x", "    /some/path", "bbb  y", "    /p", "c    z", "d"])
     }
 
     @Test("rows of different lengths keep their cells")

@@ -41,7 +41,7 @@ enum Console {
 
     /// Writes a table of the command's results, as far as possible within the width of the terminal.
     static func writeTable(_ rows: [[String]]) {
-        for line in Table.lines(rows, columns: columns(of: STDOUT_FILENO)) { writeResult(line) }
+        for line in Table.wrappedLines(rows, maximumWidth: columns(of: STDOUT_FILENO)) { writeResult(line) }
     }
 
     /// Writes a message for the user, wrapped at words on a terminal.

@@ -23,7 +23,7 @@ package struct PickerList<ID: Hashable & Sendable>: Sendable {
 
     package let title: String
     /// The columns of the table whose cells are cut on a narrow terminal, the first one first.
-    private let cutColumns: [Int]
+    private let columnsToTruncate: [Int]
     /// Shown while there are no items.
     package let placeholder: String
     package private(set) var items: [Item] = []
@@ -37,11 +37,12 @@ package struct PickerList<ID: Hashable & Sendable>: Sendable {
     /// Limit on the rows shown at once.
     private static var maximumShownItemCount: Int { 16 }
 
-    /// - Parameter cutColumns: columns of the items whose cells are cut on a narrow terminal, the first one first; not the last.
-    package init(title: String, placeholder: String, cutting cutColumns: [Int]) {
+    /// - Parameter columnsToTruncate: columns of the items whose cells are truncated on a narrow terminal, the first one first;
+    ///   not the last column.
+    package init(title: String, placeholder: String, cutting columnsToTruncate: [Int]) {
         self.title = title
         self.placeholder = placeholder
-        self.cutColumns = cutColumns
+        self.columnsToTruncate = columnsToTruncate
     }
 
     /// Replaces the items. The selection stays on its item; it moves to the first one when its item is gone.
@@ -108,7 +109,8 @@ package struct PickerList<ID: Hashable & Sendable>: Sendable {
         let start = max(0, min(selected - count / 2, left.count - count))
         let shown = left.dropFirst(start).prefix(count)
         let markColumns = marked.isEmpty ? 0 : 2
-        let rows = Table.lines(shown.map(\.cells), columns: max(0, columns - 2 - markColumns), cutting: cutColumns)
+        let rows = Table.truncatedLines(
+            shown.map(\.cells), maximumWidth: max(0, columns - 2 - markColumns), columnsToTruncate: columnsToTruncate)
         return heading
             + zip(shown, rows).map { item, row in
                 let mark = marked.isEmpty ? "" : marked.contains(item.id) ? "✓ " : "  "

@@ -2,11 +2,11 @@ internal import NearshareBase
 
 /// Columns of escaped text, aligned by display width.
 package enum Table {
-    /// - Parameter columns: the width of the terminal: where a row is longer, the last cells of all rows stand on lines of their
-    ///   own; nil for no limit.
-    package static func lines(_ rows: [[String]], columns: Int?) -> [String] {
+    /// Rows whose last cells stand on lines of their own where a row would be wider than the terminal.
+    /// - Parameter maximumWidth: in terminal cells; nil for no limit. A line may be wider whose first or last cell alone is.
+    package static func wrappedLines(_ rows: [[String]], maximumWidth: Int?) -> [String] {
         func fits(_ lines: [String]) -> Bool {
-            columns.map { columns in lines.allSatisfy { TerminalText.width(of: $0) <= columns } } ?? true
+            maximumWidth.map { maximum in lines.allSatisfy { TerminalText.width(of: $0) <= maximum } } ?? true
         }
         var count = rows.map(\.count).max() ?? 0
         var heads = lines(rows)
@@ -19,30 +19,33 @@ package enum Table {
         }
     }
 
-    /// Rows of at most a width, one line for each: where one is longer, the cells of some columns are cut, and at last the lines.
-    /// - Parameter order: the columns whose cells are cut, the first one first. Not the last column of the table, whose cells
-    ///   are not padded.
-    static func lines(_ rows: [[String]], columns: Int, cutting order: [Int]) -> [String] {
+    /// Rows that have one line each, whose cells are truncated to fit, and then the lines.
+    /// - Parameters:
+    ///   - maximumWidth: in terminal cells.
+    ///   - columnsToTruncate: the columns whose cells are truncated, the first one first, until all lines fit. The last column of
+    ///     the table is not among them: the end of the line is truncated for it.
+    static func truncatedLines(_ rows: [[String]], maximumWidth: Int, columnsToTruncate: [Int]) -> [String] {
         var rows = rows
-        for column in order {
+        for column in columnsToTruncate {
             let width = lines(rows).map { TerminalText.width(of: $0) }.max() ?? 0
-            guard width > columns else { break }
+            guard width > maximumWidth else { break }
             let cellWidth = rows.map { column < $0.count ? TerminalText.width(of: $0[column]) : 0 }.max() ?? 0
-            let availableColumns = max(cellWidth - (width - columns), minimumCellColumns)
+            let availableWidth = max(cellWidth - (width - maximumWidth), minimumCellWidth)
             for index in rows.indices where column < rows[index].count {
-                rows[index][column] = TextLayout.truncated(rows[index][column], to: availableColumns)
+                rows[index][column] = TextLayout.truncated(rows[index][column], to: availableWidth)
             }
         }
-        return lines(rows).map { TextLayout.truncated($0, to: columns) }
+        return lines(rows).map { TextLayout.truncated($0, to: maximumWidth) }
     }
 
-    /// Columns that a cell keeps when it is cut.
-    private static let minimumCellColumns = 8
+    /// Width that a cell keeps when it is truncated.
+    private static let minimumCellWidth = 8
 
     private static func trimmed(_ line: String) -> String {
         String(line.reversed().drop { $0 == " " }.reversed())
     }
 
+    /// Rows that have one line each, of any width.
     package static func lines(_ rows: [[String]]) -> [String] {
         let count = rows.map(\.count).max() ?? 0
         let widths = (0..<count).map { column in
