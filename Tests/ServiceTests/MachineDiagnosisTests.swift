@@ -73,7 +73,7 @@ struct MachineDiagnosisTests {
         #expect(findings.all.map(\.subject) == ["configuration"] && diagnosis.severity == .error)
         diagnosis.checkInbox(at: nil)
         diagnosis.checkClock()
-        _ = diagnosis.checkNetwork()
+        _ = diagnosis.checkNetworkAndMakeDiscovery()
         #expect(Set(findings.all.map(\.subject)).isSuperset(of: ["clock", "engine", "interfaces"]))
     }
 
@@ -108,7 +108,7 @@ struct MachineDiagnosisTests {
         }
         let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
         let discovery = InMemorySegment().join(host: "10.0.0.1")
-        #expect(diagnosis.checkIdentity(discovery: discovery, radio: nil, log: Logger(label: "test")) == nil)
+        #expect(diagnosis.checkIdentityAndMakeSettings(discovery: discovery, radio: nil, log: Logger(label: "test")) == nil)
         #expect(findings.all.map(\.subject) == ["identity"] && diagnosis.severity == .error)
     }
 
@@ -119,7 +119,7 @@ struct MachineDiagnosisTests {
             diagnosis.checkInbox(at: nil)
             let discovery = InMemorySegment().join(host: "10.0.0.1")
             let settings = try #require(
-                diagnosis.checkIdentity(discovery: discovery, radio: nil, log: Logger(label: "test")))
+                diagnosis.checkIdentityAndMakeSettings(discovery: discovery, radio: nil, log: Logger(label: "test")))
             #expect(settings.name.claimed == (try LocalMachine(environment: environment).name().claimed))
         }
         try look()
@@ -135,7 +135,7 @@ struct MachineDiagnosisTests {
         try FileManager.default.createDirectory(atPath: scratch("config/nearshare"), withIntermediateDirectories: true)
         try Data("port = 4711".utf8).write(to: URL(filePath: scratch("config/nearshare/config.toml")))
         var ports: [UInt16?] = []
-        _ = MachineDiagnosis(environment: environment) { _ in }.checkNetwork { _, port in
+        _ = MachineDiagnosis(environment: environment) { _ in }.checkNetworkAndMakeDiscovery { _, port in
             ports.append(port)
             return []
         }

@@ -26,18 +26,18 @@ struct DoctorCommand: AsyncParsableCommand {
         try await runCommand {
             let user = SudoUser.current
             try user?.dropPrivileges()
-            let diagnosis = MachineDiagnosis(through: user) { [isJSON = output.json] in Self.render($0, isJSON: isJSON) }
-            let port = await diagnosis.port()
+            let diagnosis = MachineDiagnosis(onBehalfOf: user) { [isJSON = output.json] in Self.render($0, isJSON: isJSON) }
+            let port = await diagnosis.checkPort()
             // Only root can read the rules of the firewall.
             try user?.restorePrivileges()
-            let discovery = diagnosis.checkNetwork(port: port)
+            let discovery = diagnosis.checkNetworkAndMakeDiscovery(port: port)
             try user?.dropPrivileges(permanently: true)
             if !bluetooth.isOff { diagnosis.checkBluetooth(adapter: bluetooth.adapter) }
             await diagnosis.checkHotspot()
             diagnosis.checkInbox(at: inbox)
             diagnosis.checkClock()
             if let discovery,
-                let settings = diagnosis.checkIdentity(
+                let settings = diagnosis.checkIdentityAndMakeSettings(
                     discovery: discovery, radio: bluetooth.makeOpener(log: global.logger), log: global.logger)
             {
                 try await withNode(settings) { [scan] node in

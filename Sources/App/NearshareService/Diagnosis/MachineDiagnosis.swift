@@ -46,17 +46,17 @@ package struct MachineDiagnosis: Sendable {
     ///   - user: the user who has run the command through sudo, with whose rights this is called; nil for the process's own.
     ///     Nothing is created for that user.
     package init(
-        environment: [String: String]? = nil, through user: SudoUser? = nil,
+        environment: [String: String]? = nil, onBehalfOf user: SudoUser? = nil,
         report emit: @escaping @Sendable (Finding) -> Void
     ) {
         self.emit = emit
-        let (machine, findings) = Self.machine(environment: environment, through: user)
+        let (machine, findings) = Self.machine(environment: environment, onBehalfOf: user)
         self.machine = machine
         for finding in findings { report(finding) }
     }
 
     private static func machine(
-        environment: [String: String]?, through user: SudoUser?
+        environment: [String: String]?, onBehalfOf user: SudoUser?
     ) -> (LocalMachine?, [Finding]) {
         var findings: [Finding] = []
         if let user {
@@ -114,7 +114,7 @@ package struct MachineDiagnosis: Sendable {
     package var severity: DiagnosticSeverity { worst.withLock { $0 } }
 
     /// The TCP port that peers connect to: that of the running node, which is a finding, or else the one that a node would have.
-    package func port() async -> UInt16 {
+    package func checkPort() async -> UInt16 {
         let usual = machine?.configuration.port ?? Node.defaultPort
         guard let machine, let status = try? await withRunningNode(of: machine, { try await $0.status() }) else { return usual }
         let text = "the running node (process \(status.process)) listens on port \(status.port)"
@@ -134,7 +134,7 @@ package struct MachineDiagnosis: Sendable {
     ///   - port: the TCP port that peers connect to; nil for the one that a node would have.
     ///   - collect: the findings for a discovery engine and that port.
     /// - Returns: the discovery engine; nil when none is available, which is a finding.
-    package func checkNetwork(
+    package func checkNetworkAndMakeDiscovery(
         port: UInt16? = nil,
         collect: (_ engine: String, _ port: UInt16?) -> [NetworkDiagnosis.Finding] = {
             NetworkDiagnosis.collect(engine: $0, port: $1).findings
@@ -156,7 +156,7 @@ package struct MachineDiagnosis: Sendable {
 
     /// The settings of a node of this machine; of one with a key that is not stored where the user has none yet.
     /// - Returns: nil when its key cannot be used, which is a finding.
-    package func checkIdentity(discovery: any Discovery, radio: RadioOpener?, log: Logger) -> NodeSettings? {
+    package func checkIdentityAndMakeSettings(discovery: any Discovery, radio: RadioOpener?, log: Logger) -> NodeSettings? {
         guard let machine else { return nil }
         do throws(StorageError) {
             guard !machine.state.hasIdentity else {
