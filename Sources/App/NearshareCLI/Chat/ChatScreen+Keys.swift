@@ -138,8 +138,8 @@ extension ChatScreen {
         case .unblock where !argument.isEmpty: return [.request(.unblock(name: argument), .setBlocked(conversation, false))]
         case .unblock:
             return withPeer("", at: now) { [.request(.unblock(name: $0.hex), .setBlocked(conversation, false))] }
-        case .favorite, .unfavorite:
-            let isFriend = command == .favorite
+        case .befriend, .unfriend:
+            let isFriend = command == .befriend
             return withPeer(argument, at: now) { [.request(.setFriend($0, isFriend), .setFriend(conversation, isFriend))] }
         case .ping, .trace:
             let showsPath = command == .trace

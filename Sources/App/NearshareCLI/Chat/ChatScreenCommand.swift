@@ -1,6 +1,6 @@
 /// A command of the chat screen. Parsing, /help and Tab completion use this table.
 enum ChatScreenCommand: CaseIterable, Sendable {
-    case chat, `public`, who, send, cancel, accept, decline, message, block, unblock, favorite, unfavorite, verify, ping, trace
+    case chat, `public`, who, send, cancel, accept, decline, message, block, unblock, befriend, unfriend, verify, ping, trace
     case search, export, clear, panic, voice, play, help, quit
 
     /// The argument that a command takes.
@@ -66,8 +66,8 @@ enum ChatScreenCommand: CaseIterable, Sendable {
         case .message: Row("/msg NAME TEXT", .peerAndText, "open a conversation, and send a line there")
         case .block: Row("/block [NAME]", .peer, "block a peer; without a name, the one of the conversation")
         case .unblock: Row("/unblock [NAME]", .peer, "no longer block a peer")
-        case .favorite: Row("/fav [NAME]", .peer, "make a peer a friend")
-        case .unfavorite: Row("/unfav [NAME]", .peer, "no longer treat a peer as a friend")
+        case .befriend: Row("/fav [NAME]", .peer, "make a peer a friend")
+        case .unfriend: Row("/unfav [NAME]", .peer, "no longer treat a peer as a friend")
         case .verify:
             Row(
                 "/verify [NAME]", .peer,
