@@ -163,7 +163,7 @@ struct CarryAttackTests {
     @Test("B4: a copy at its hop limit is not forwarded, one beyond it is not accepted")
     func hopLimit() throws {
         let profile = try PropagationProfile(
-            hopLimit: 2, timeToLive: 1_000, sharingTime: 1_000, maximumPropagation: 10, tracklistLimit: 10)
+            hopLimit: 2, timeToLiveSeconds: 1_000, sharingTimeMilliseconds: 1_000, maximumPropagation: 10, tracklistLimit: 10)
         var network = BundleNetwork(5)
         for node in 0..<4 { network.connect(node, node + 1) }
         network.run(.seconds(130))
@@ -181,7 +181,7 @@ struct CarryAttackTests {
     @Test("B2: one node forwards a bundle at most as often as its profile allows")
     func maximumPropagation() throws {
         let profile = try PropagationProfile(
-            hopLimit: 10, timeToLive: 10_000, sharingTime: 1_000, maximumPropagation: 3, tracklistLimit: 0)
+            hopLimit: 10, timeToLiveSeconds: 10_000, sharingTimeMilliseconds: 1_000, maximumPropagation: 3, tracklistLimit: 0)
         var network = BundleNetwork(9)
         let id = network.send("few", from: 0, to: nil, profile: profile)
         for node in 1..<9 {

@@ -128,7 +128,8 @@ struct CarryBoundsTests {
             }
         }
         let widest = try PropagationProfile(
-            hopLimit: 500, timeToLive: 604_800, sharingTime: 60_000, maximumPropagation: 1_000, tracklistLimit: 50)
+            hopLimit: 500, timeToLiveSeconds: 604_800, sharingTimeMilliseconds: 60_000, maximumPropagation: 1_000,
+            tracklistLimit: 50)
         for created in [0, 1, 1 << 47, 1 << 48 - 1] as [Int64] {
             var copy = OutgoingBundle(
                 [1, 0x61, 0x78], from: network.nodes[0].keys, to: nil, isSealed: false, isPrivate: false, profile: widest,
@@ -318,7 +319,7 @@ struct CarryBoundsTests {
     @Test("B12: a readable bundle for a neighbour alone is forwarded to no other node, also after a restart")
     func forOneAlone() throws {
         let profile = try PropagationProfile(
-            hopLimit: 1, timeToLive: 600, sharingTime: 15_000, maximumPropagation: 10, tracklistLimit: 0)
+            hopLimit: 1, timeToLiveSeconds: 600, sharingTimeMilliseconds: 15_000, maximumPropagation: 10, tracklistLimit: 0)
         var network = BundleNetwork(4)
         network.connect(0, 1)
         network.connect(0, 2)

@@ -80,7 +80,7 @@ struct BundleWireTests {
                 switch read {
                 case .copy(let copy):
                     #expect(copy.visitedTags.count <= 50 && copy.bundle.body.count <= Bundle.maximumBodyByteCount)
-                    #expect(copy.bundle.profile.timeToLive <= 604_800, "seed \(seed)")
+                    #expect(copy.bundle.profile.timeToLiveSeconds <= 604_800, "seed \(seed)")
                     #expect(read.encoded == bytes, "seed \(seed): two forms of one copy")
                 case .report(let report):
                     if let filter = report.reachability {
@@ -117,7 +117,10 @@ struct BundleWireTests {
         for (name, values) in table {
             let profile = try #require(PropagationProfile(name: name))
             #expect(
-                [profile.hopLimit, profile.timeToLive, profile.sharingTime, profile.maximumPropagation, profile.tracklistLimit]
+                [
+                    profile.hopLimit, profile.timeToLiveSeconds, profile.sharingTimeMilliseconds, profile.maximumPropagation,
+                    profile.tracklistLimit,
+                ]
                     == values)
             #expect(profile.name == name)
         }
@@ -128,7 +131,8 @@ struct BundleWireTests {
         for (hops, time, sharing, most, track) in bad {
             #expect(throws: PropagationProfile.OutOfBounds.self) {
                 try PropagationProfile(
-                    hopLimit: hops, timeToLive: time, sharingTime: sharing, maximumPropagation: most, tracklistLimit: track)
+                    hopLimit: hops, timeToLiveSeconds: time, sharingTimeMilliseconds: sharing, maximumPropagation: most,
+                    tracklistLimit: track)
             }
         }
     }

@@ -47,14 +47,14 @@ struct ExportedKeysTests {
     func modes(mode: MessageMode) {
         for hasReceiver in [false, true] {
             for isEncrypted in [false, true] {
-                for file in [nil, 1_000, MessageRule.fileLimit + 1] {
+                for file in [nil, 1_000, MessageRequest.fileLimit + 1] {
                     let request = MessageRequest(
                         .structured(.null), mode: mode, hasReceiver: hasReceiver, isEncrypted: isEncrypted, fileByteCount: file)
                     let isAllowed =
                         mode == .broadcast
                         ? !hasReceiver && !isEncrypted && file == nil
-                        : hasReceiver && (file == nil || (mode == .direct && file! <= MessageRule.fileLimit))
-                    let isTaken = (try? MessageRule.check(request, needsRadio: false)) != nil
+                        : hasReceiver && (file == nil || (mode == .direct && file! <= MessageRequest.fileLimit))
+                    let isTaken = (try? request.validatedEncoding(needsRadio: false)) != nil
                     #expect(isTaken == isAllowed, "\(request)")
                 }
             }
@@ -66,9 +66,9 @@ struct ExportedKeysTests {
                 isEncrypted: false)
         }
         for (limit, isRadio) in [(2_048, false), (1_024, true)] {
-            #expect(throws: Never.self) { try MessageRule.check(text(limit), needsRadio: isRadio) }
-            #expect(throws: MessageRule.contentTooLarge(limit + 1, limit: limit, isRadio: isRadio)) {
-                try MessageRule.check(text(limit + 1), needsRadio: isRadio)
+            #expect(throws: Never.self) { try text(limit).validatedEncoding(needsRadio: isRadio) }
+            #expect(throws: MessageError.contentTooLarge(limit + 1, limit: limit, isRadio: isRadio)) {
+                try text(limit + 1).validatedEncoding(needsRadio: isRadio)
             }
         }
     }

@@ -120,7 +120,7 @@ struct ForwarderTests {
     func limits() throws {
         var bench = Bench(neighbours: 1...2)
         let profile = try PropagationProfile(
-            hopLimit: 2, timeToLive: 1_000, sharingTime: 1_000, maximumPropagation: 1, tracklistLimit: 10)
+            hopLimit: 2, timeToLiveSeconds: 1_000, sharingTimeMilliseconds: 1_000, maximumPropagation: 1, tracklistLimit: 10)
         let id = bench.insert(RouterFixtures.stored(1, to: .everyone, previousNode: absent, profile: profile))
         // The tree is empty: the first neighbour is the nearest to a root.
         #expect(bench.start(id).forwardedTo == [one])

@@ -66,7 +66,7 @@ import Testing
                 let messages = try mesh.startBundles()
                 let own = messages.events()
                 _ = try await mesh.find("Bea", timeout: .seconds(20))
-                #expect(messages.contact(Stage.bea.peerID) == toBea)
+                #expect(messages.announcedKeys(of: Stage.bea.peerID) == toBea)
 
                 let byMesh = try messages.send(.string("by mesh"), mode: .mesh, to: toBea, isEncrypted: true)
                 let message = try #require(await firstReceived(received))
@@ -131,26 +131,28 @@ import Testing
         let bea = contact(Stage.bea)
         try await withNode(Stage(.memory).sender) { node in
             let messages = try node.joinMesh().startBundles()
-            #expect(throws: MessageRule.broadcastCannotBeEncrypted) {
+            #expect(throws: MessageError.broadcastCannotBeEncrypted) {
                 try messages.send(.null, mode: .broadcast, isEncrypted: true)
             }
-            #expect(throws: MessageRule.broadcastHasNoReceiver) {
+            #expect(throws: MessageError.broadcastHasNoReceiver) {
                 try messages.send(.null, mode: .broadcast, to: bea, isEncrypted: false)
             }
             for mode in [MessageMode.direct, .mesh, .full] {
-                #expect(throws: MessageRule.receiverIsMissing(mode)) { try messages.send(.null, mode: mode, isEncrypted: true) }
+                #expect(throws: MessageError.receiverIsMissing(mode)) {
+                    try messages.send(.null, mode: mode, isEncrypted: true)
+                }
             }
-            #expect(throws: MessageRule.receiverNotInRange) {
+            #expect(throws: MessageError.receiverNotInRange) {
                 try messages.send(.null, mode: .direct, to: bea, isEncrypted: true)
             }
-            #expect(throws: MessageRule.contentTooLarge(2_051, limit: 2_048, isRadio: false)) {
+            #expect(throws: MessageError.contentTooLarge(2_051, limit: 2_048, isRadio: false)) {
                 try messages.send(
                     .string(String(repeating: "x", count: 2_048)), mode: .mesh, to: bea, isEncrypted: true)
             }
-            #expect(throws: MessageRule.notJSON(.notFinite)) {
+            #expect(throws: MessageError.notJSON(.notFinite)) {
                 try messages.send(.number(.infinity), mode: .mesh, to: bea, isEncrypted: true)
             }
-            #expect(throws: MessageRule.privacyNeedsEncryption) {
+            #expect(throws: MessageError.privacyNeedsEncryption) {
                 try messages.send(.null, mode: .mesh, to: bea, isEncrypted: false, isPrivate: true)
             }
             #expect(messages.bundleCount == 0)

@@ -481,7 +481,7 @@ struct MessengerStoryTests {
                     try adaMessenger.send(
                         .null, with: InMemorySource(Self.photo), to: PeerID(bytes: [0, 0, 0, 0, 0, 0, 0, 1])!)
                 }
-                #expect(refusal?.description == MessageRule.receiverNotInRange.description)
+                #expect(refusal?.description == MessageError.receiverNotInRange.description)
                 var changes = adaMessenger.events().makeAsyncIterator()
                 _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
                 func sendFile() throws -> Transfer? {

@@ -26,7 +26,7 @@ struct FailureTests {
         #expect(CommandFailure(NodeError.notFound("anna", nearby: [])).message.contains("doctor"))
         #expect(ControlFailure(NodeError.unreachable("x")).kind == .peerNotFound)
         #expect(
-            ControlFailure(MessageRule.receiverKeyUnknown).description
+            ControlFailure(MessageError.receiverKeyUnknown).description
                 == "the keys to encrypt messages for the receiver are missing; run `nearshare receive` on the receiver's machine, near "
                 + "this one, and send it again; or run `nearshare keys export` there, and `nearshare keys import FILE --for NAME` here"
         )

@@ -259,8 +259,8 @@ public final class LocalMachine: Sendable {
         let standard = PropagationProfile.standard
         do {
             return try PropagationProfile(
-                hopLimit: own.hopLimit ?? standard.hopLimit, timeToLive: own.timeToLive ?? standard.timeToLive,
-                sharingTime: own.sharingTime ?? standard.sharingTime,
+                hopLimit: own.hopLimit ?? standard.hopLimit, timeToLiveSeconds: own.timeToLive ?? standard.timeToLiveSeconds,
+                sharingTimeMilliseconds: own.sharingTime ?? standard.sharingTimeMilliseconds,
                 maximumPropagation: own.maximumPropagation ?? standard.maximumPropagation,
                 tracklistLimit: own.tracklistLimit ?? standard.tracklistLimit)
         } catch {

@@ -304,7 +304,7 @@ package struct BundleSimulation {
             Course(
                 yardstick: Yardstick(
                     source: from, receiver: to, created: seconds,
-                    timeToLive: min(Double(scenario.profile.timeToLive), scenario.duration - seconds),
+                    timeToLive: min(Double(scenario.profile.timeToLiveSeconds), scenario.duration - seconds),
                     hopLimit: scenario.profile.hopLimit, in: honestNeighbours),
                 id: message.id))
         try! routers[from].send(message, now: moment)

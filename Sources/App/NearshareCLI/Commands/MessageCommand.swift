@@ -84,7 +84,7 @@ struct MessageCommand: ConfinedCommand {
         if broadcast, let mode, mode != .broadcast {
             throw ValidationError("--broadcast is a mode; omit --mode \(mode.rawValue)")
         }
-        do throws(MessageRule) {
+        do throws(MessageError) {
             // Checks everything that is known before the receiver is looked for. Safe: 8 bytes make a peer ID.
             _ = try MessageRoute(effectiveMode, to: peer.map { _ in PeerID(bytes: [UInt8](repeating: 0, count: 8))! })
         } catch .receiverIsMissing {
@@ -93,13 +93,13 @@ struct MessageCommand: ConfinedCommand {
             throw ValidationError(error.description)
         }
         if isPrivate, unencrypted, effectiveMode != .broadcast {
-            throw ValidationError(MessageRule.privacyNeedsEncryption.description)
+            throw ValidationError(MessageError.privacyNeedsEncryption.description)
         }
         if requireSession, effectiveMode == .broadcast || unencrypted {
             throw ValidationError("--require-session needs an encrypted message to one receiver")
         }
         if file != nil, effectiveMode != .direct {
-            throw ValidationError("\(MessageRule.fileNeedsDirectMode(effectiveMode).description), with --mode direct")
+            throw ValidationError("\(MessageError.fileNeedsDirectMode(effectiveMode).description), with --mode direct")
         }
     }
 

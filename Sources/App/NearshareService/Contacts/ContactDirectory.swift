@@ -181,15 +181,15 @@ package struct ContactDirectory: Sendable {
         let trust = try machine.trust.read()
         let isFriend: (Fingerprint) -> Bool = { trust.entries[$0]?.isFriend ?? false }
         let met = ids.compactMap { id in messenger.announcedKeys(of: id) }
-        for peer in met where !peer.isProven && isFriend(peer.contact.fingerprint) {
-            messenger.secure(peer.contact.fingerprint.peerID)
+        for peer in met where !peer.isProven && isFriend(peer.keys.fingerprint) {
+            messenger.secure(peer.keys.fingerprint.peerID)
         }
         let now = SystemClock.wall()
         func record(in contacts: inout ContactBook) -> (isChanged: Bool, isProven: Bool) {
             var (isChanged, isProven) = (false, false)
             for peer in met {
                 let isRecorded = contacts.storeAnnouncedKeys(
-                    agreementKey: peer.contact.agreementKey, signingKey: peer.contact.signingKey, name: peer.name,
+                    agreementKey: peer.keys.agreementKey, signingKey: peer.keys.signingKey, name: peer.name,
                     isProven: peer.isProven, isFriend: isFriend, at: now)
                 isChanged = isChanged || isRecorded
                 isProven = isProven || (isRecorded && peer.isProven)

@@ -14,7 +14,7 @@ extension ControlFailure {
             case .file: self.init(.unavailable, error.description)
             case .nothingToSay, .tooLong, .reservedText: self.init(.refused, error.description)
             }
-        case let rule as MessageRule:
+        case let rule as MessageError:
             switch rule {
             // The request itself is valid.
             case .receiverNotInRange, .receiverKeyUnknown, .receiverTakesNone:

@@ -27,8 +27,8 @@ package struct NodeStatus: Sendable, Hashable, Codable {
 
         init(_ profile: PropagationProfile, name: String?) {
             self.init(
-                name: profile.name ?? name, hopLimit: profile.hopLimit, timeToLive: profile.timeToLive,
-                sharingTime: profile.sharingTime, maximumPropagation: profile.maximumPropagation,
+                name: profile.name ?? name, hopLimit: profile.hopLimit, timeToLive: profile.timeToLiveSeconds,
+                sharingTime: profile.sharingTimeMilliseconds, maximumPropagation: profile.maximumPropagation,
                 tracklistLimit: profile.tracklistLimit)
         }
     }

@@ -86,7 +86,7 @@ struct NodeSender: Sendable {
         guard let (time, needsRadio) = messenger.estimate(byteCount: byteCount, to: peer), time >= .seconds(2) else {
             return nil
         }
-        let limit = UInt64(MessageRule.recommendedRadioFileByteCount)
+        let limit = UInt64(MessageRequest.recommendedRadioFileByteCount)
         let advice =
             needsRadio && byteCount > limit
             ? ", as it goes over Bluetooth; up to \(limit.asByteCount) is best with Bluetooth" : ""
@@ -118,7 +118,7 @@ struct NodeSender: Sendable {
             }
         }
         // Checked before the file is opened.
-        guard case .direct(let peer) = route else { throw MessageRule.fileNeedsDirectMode(message.mode) }
+        guard case .direct(let peer) = route else { throw MessageError.fileNeedsDirectMode(message.mode) }
         return try await transfers.performStart {
             let source = try FileSource(paths: [path], detector: detector)
             let (id, transfer) = try await retryUntilReachable { () throws(MessengerError) in

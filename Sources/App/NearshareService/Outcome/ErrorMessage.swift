@@ -22,10 +22,10 @@ package enum ErrorMessage {
         case NodeError.notFound(_, let nearby) where nearby.isEmpty:
             "is `nearshare receive` running there, on the same network? `nearshare doctor` looks for causes"
         case NodeError.blocked: "`nearshare peers unblock` lifts that"
-        case MessageRule.fileTooLarge: "send it with `nearshare send`"
+        case MessageError.fileTooLarge: "send it with `nearshare send`"
         case ExportedKeys.Invalid.notAKeysFile: "create one with `nearshare keys export` on the other machine"
-        case MessageRule.receiverKeyUnknown: missingKeysAdvice
-        case MessageRule.receiverTakesNone: "use `nearshare chat`"
+        case MessageError.receiverKeyUnknown: missingKeysAdvice
+        case MessageError.receiverTakesNone: "use `nearshare chat`"
         default: nil
         }
     }

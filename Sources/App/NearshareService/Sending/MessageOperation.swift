@@ -145,7 +145,7 @@ package final class MessageOperation: Sendable {
             return nil
         }
         try Task.checkCancellation()
-        guard let found = found ?? nil else { throw CommandFailure(.peerNotFound, MessageRule.receiverNotInRange.description) }
+        guard let found = found ?? nil else { throw CommandFailure(.peerNotFound, MessageError.receiverNotInRange.description) }
         return found
     }
 

@@ -18,7 +18,7 @@ package final class BundleDriver: Sendable {
     private let settings: NodeSettings
     private let store: any BundleStore
     private let observe: @Sendable (BundleDriverEvent) -> Void
-    private let listeners = Broadcast<BundleDriverEvent>()
+    private let subscribers = Broadcast<BundleDriverEvent>()
     private let driver: MachineDriver<BundleMachine>
     private let contacts: ContactEndpoints
     private let creationClock = Mutex(CreationClock())
@@ -64,7 +64,7 @@ package final class BundleDriver: Sendable {
     package func send(
         _ content: StructuredValue, mode: MessageMode, to receiver: EndpointKeys? = nil, isEncrypted: Bool,
         isPrivate: Bool = false, profile: PropagationProfile? = nil
-    ) throws(MessageRule) -> BundleID {
+    ) throws(MessageError) -> BundleID {
         let request = MessageRequest(
             .structured(content), mode: mode, hasReceiver: receiver != nil, isEncrypted: isEncrypted, isPrivate: isPrivate)
         let prepared = try prepare(request, to: receiver, profile: profile)
@@ -74,12 +74,12 @@ package final class BundleDriver: Sendable {
 
     func prepare(
         _ request: MessageRequest, to receiver: EndpointKeys?, profile: PropagationProfile? = nil
-    ) throws(MessageRule) -> PreparedBundle {
+    ) throws(MessageError) -> PreparedBundle {
         let address = receiver?.address
         let (isInRange, needsRadio) = driver.read { machine in
             (receiver.map { machine.isInRange($0) } ?? false, machine.router.needsRadio(to: address))
         }
-        let encoded = try MessageRule.check(request, needsRadio: needsRadio)
+        let encoded = try request.validatedEncoding(needsRadio: needsRadio)
         let isDirect = request.mode == .direct || (request.mode == .full && isInRange)
         guard request.mode != .direct || isInRange else { throw .receiverNotInRange }
         var random = KernelRandom(draw: settings.random)
@@ -100,7 +100,7 @@ package final class BundleDriver: Sendable {
     // MARK: State
 
     /// The progress of bundles from now on, until the node stops.
-    package func events() -> AsyncStream<BundleDriverEvent> { listeners.subscribe() }
+    package func events() -> AsyncStream<BundleDriverEvent> { subscribers.subscribe() }
 
     /// Whether a bundle is still stored. Blocks.
     func isStored(_ id: BundleID) throws(StorageError) -> Bool { try store.contains(id) }
@@ -108,8 +108,8 @@ package final class BundleDriver: Sendable {
     /// The endpoint to which a stored bundle is addressed; nil for one to everyone, and for one that is not stored.
     func destination(of id: BundleID) -> EndpointID? { driver.read { $0.router.destination(of: id) } }
 
-    /// The keys that a peer has announced in the mesh; nil for one that is not known.
-    package func contact(_ id: PeerID) -> EndpointKeys? {
+    /// The keys that a peer has announced in the mesh, which may belong to another peer; nil for one that is not known.
+    package func announcedKeys(of id: PeerID) -> EndpointKeys? {
         mesh.read { $0.keys(of: id) }.map { EndpointKeys(agreementKey: $0.agreementKey, signingKey: $0.signingKey) }
     }
 
@@ -139,7 +139,7 @@ package final class BundleDriver: Sendable {
     /// Ends a driver whose thread could not be started.
     func abandon() {
         stop()
-        listeners.finish()
+        subscribers.finish()
     }
 
     // MARK: The thread
@@ -160,7 +160,7 @@ package final class BundleDriver: Sendable {
             }
             performer.perform(reactions.compactMap { if case .perform(let reaction) = $0 { reaction } else { nil } })
         }
-        listeners.finish()
+        subscribers.finish()
     }
 
     // MARK: Outputs
@@ -199,7 +199,7 @@ package final class BundleDriver: Sendable {
 
     private func publish(_ event: BundleDriverEvent) {
         observe(event)
-        listeners.publish(event)
+        subscribers.publish(event)
     }
 }
 
@@ -223,5 +223,5 @@ extension PropagationProfile {
     /// To a neighbour and no further, and only while it is in range.
     // Safe: all values are within their bounds.
     fileprivate static let direct = try! PropagationProfile(
-        hopLimit: 1, timeToLive: 60, sharingTime: 15_000, maximumPropagation: 10, tracklistLimit: 0)
+        hopLimit: 1, timeToLiveSeconds: 60, sharingTimeMilliseconds: 15_000, maximumPropagation: 10, tracklistLimit: 0)
 }

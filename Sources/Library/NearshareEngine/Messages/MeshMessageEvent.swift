@@ -2,13 +2,14 @@ internal import NearshareBase
 internal import NearshareCrypto
 internal import NearshareMesh
 
-/// A text in the mesh's own packets, as phones send it, or an event about one.
+/// An event in the mesh that concerns a conversation: a text in the mesh's own packets, which phones send, what became of one, or
+/// a change of a peer.
 enum MeshMessageEvent: Sendable {
     case privateText(from: AuthenticatedPeer, id: String, text: String)
     case publicText(from: MeshPeer, id: String, text: String)
     /// A text of this node has been received.
     case delivered(id: String, by: AuthenticatedPeer)
-    /// The user there has read it.
+    /// The peer's user has read a text of this node.
     case read(id: String, by: AuthenticatedPeer)
     /// A text of this node was not acknowledged, and is not sent again.
     case undelivered(id: String, to: PeerID)

@@ -39,11 +39,11 @@ extension Messenger {
         switch event {
         case .found(let address, let name):
             guard let peer = admitPeer(at: address, named: name, over: radio, now: now) else { return }
-            listeners.publish(.peerChanged(peer.id))
+            subscribers.publish(.peerChanged(peer.id))
             attempt { () throws(StorageError) in try sendOverBlueChat(to: peer.id) }
         case .gone(let address):
             guard let id = blueChat.lose(address) else { return }
-            listeners.publish(.peerChanged(id))
+            subscribers.publish(.peerChanged(id))
         case .text(let text, let address):
             guard let peer = admitPeer(at: address, named: nil, over: radio, now: now) else {
                 return node.log.debug("a text over BlueChat is dropped: its author is not admitted")

@@ -16,7 +16,7 @@ extension Messenger {
         case texts([MeshPrivateMessage], to: PeerID)
         case publicRoom
         case blueChat(PeerID)
-        case rejected(MessageRule)
+        case rejected(MessageError)
         /// No peer in range can receive it.
         case wait
 
@@ -34,10 +34,10 @@ extension Messenger {
     func plan(for message: ChatMessage) -> SendPlan {
         guard case .peer(let peer) = message.conversation else { return .publicRoom }
         if let keys = endpointKeys(of: peer) {
-            do throws(MessageRule) {
+            do throws(MessageError) {
                 return .bundles(
                     try ChatContent.split(message.text, id: message.id, written: message.when).map {
-                        (content) throws(MessageRule) in
+                        (content) throws(MessageError) in
                         try prepare(
                             MessageRequest(.structured(content.value), mode: .full, hasReceiver: true, isEncrypted: true),
                             to: keys)
@@ -105,7 +105,7 @@ extension Messenger {
         guard try store.updateStatus(of: message.id, in: message.conversation, to: status) else { return }
         var message = message
         message.status = status
-        listeners.publish(.chatMessageChanged(message, reason: reason))
+        subscribers.publish(.chatMessageChanged(message, reason: reason))
     }
 
     /// - Parameter conversation: the only one in which the part may be; nil for all.
@@ -116,7 +116,7 @@ extension Messenger {
         // The claim lasts until delivery, so that a peer whose announcement changes is not sent the line again: phones
         // acknowledge each text once.
         if message.status >= .delivered { claims.release(message.id) }
-        listeners.publish(.chatMessageChanged(message, reason: reason))
+        subscribers.publish(.chatMessageChanged(message, reason: reason))
     }
 
     /// Notifies a peer that its lines were read.
@@ -184,20 +184,20 @@ extension Messenger {
             case .sent(let bundle):
                 let id = original(of: bundle)
                 try updateStatus(ofPart: part(id), to: .sent)
-                listeners.publish(.changed(id, .sent))
+                subscribers.publish(.changed(id, .sent))
             case .delivered(let bundle):
                 let id = original(of: bundle)
                 finish(bundle)
                 try updateStatus(ofPart: part(id), to: .delivered)
-                listeners.publish(.changed(id, .delivered))
+                subscribers.publish(.changed(id, .delivered))
             case .failed(let bundle, let why):
                 if sendByMesh(insteadOf: bundle) { return }
                 let id = original(of: bundle)
                 finish(bundle)
                 try updateStatus(ofPart: part(id), to: .failed, reason: why)
-                listeners.publish(.changed(id, .failed(why)))
+                subscribers.publish(.changed(id, .failed(why)))
             case .received(let message): try storeArrival(message)
-            case .neighbourAppeared(let id): listeners.publish(.peerChanged(id))
+            case .neighbourAppeared(let id): subscribers.publish(.peerChanged(id))
             }
         }
     }
@@ -244,7 +244,7 @@ extension Messenger {
         let isFriend = message.sender.map { node.friends().contains($0.id) } ?? false
         guard let number = try store.insert(arrival, isFriend: isFriend) else { return }
         arrival.number = number
-        listeners.publish(.arrived(arrival))
+        subscribers.publish(.arrived(arrival))
     }
 
     /// Whether a blocked peer has signed a message that everyone can read: one of the address book, or one in range.
@@ -285,12 +285,12 @@ extension Messenger {
         case .read(let id, let peer): try markRead(id, by: peer.id)
         case .favorite(let isFavorite, let peer):
             guard !node.trustStatus(peer, nil).isBlocked else { return }
-            listeners.publish(.favorite(isFavorite, by: peer))
+            subscribers.publish(.favorite(isFavorite, by: peer))
         case .undelivered(let id, let peer):
             claims.release(withPart: id)
             node.log.debug("a line waits until \(peer) is in range again")
         case .peerChanged(let id):
-            listeners.publish(.peerChanged(id))
+            subscribers.publish(.peerChanged(id))
             try sendWaiting(to: id)
             try renewSession(with: id)
         }
@@ -340,7 +340,7 @@ extension Messenger {
         guard let number = try store.insert(message, parts: parts, isFriend: isFriend) else { return false }
         var message = message
         message.number = number
-        listeners.publish(.chatMessage(message, isBundle: isBundle))
+        subscribers.publish(.chatMessage(message, isBundle: isBundle))
         return true
     }
 

@@ -28,7 +28,7 @@ extension Messenger {
         // and the announcement of a peer in range outranks an earlier one.
         let stored = settings.contact(id)
         if let stored, stored.areProven { return stored }
-        let announced = messages.contact(id)
+        let announced = messages.announcedKeys(of: id)
         return announced.map { ContactKeys($0, areProven: mesh.read { $0.hasAuthenticatedKeys(id) }) } ?? stored
     }
 
@@ -42,11 +42,11 @@ extension Messenger {
 
     /// The keys that a peer in the mesh has announced, and whether a session has authenticated both; nil without support for
     /// bundles.
-    package func announcedKeys(of id: PeerID) -> (contact: EndpointKeys, name: DisplayName, isProven: Bool)? {
+    package func announcedKeys(of id: PeerID) -> (keys: EndpointKeys, name: DisplayName, isProven: Bool)? {
         guard let peer = mesh.read({ $0.peer(id) }), peer.capabilities?.contains(.bundles) == true,
-            let contact = messages.contact(id)
+            let keys = messages.announcedKeys(of: id)
         else { return nil }
-        return (contact, peer.name, mesh.read { $0.hasAuthenticatedKeys(id) })
+        return (keys, peer.name, mesh.read { $0.hasAuthenticatedKeys(id) })
     }
 
     /// Establishes a session with a peer in the mesh, unless there is one, so that its keys are authenticated.
@@ -73,7 +73,7 @@ extension Messenger {
     /// The peer with a key that a session has authenticated; establishes one where there is none.
     /// - Returns: nil when there is none in time.
     package func authenticatedPeer(_ id: PeerID, timeout: Duration) async -> AuthenticatedPeer? {
-        let events = listeners.subscribe()
+        let events = subscribers.subscribe()
         let present: @Sendable () -> AuthenticatedPeer? = { self.mesh.read { $0.authenticatedPeer(id) } }
         if let peer = present() { return peer }
         secure(id)

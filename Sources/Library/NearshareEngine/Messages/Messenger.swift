@@ -27,7 +27,7 @@ package final class Messenger: Sendable {
     package let settings: MessengerSettings
     let mesh: MeshDriver
     let node: NodeSettings
-    let listeners = Broadcast<MessengerEvent>()
+    let subscribers = Broadcast<MessengerEvent>()
     let store: any ConversationStore
     let messages: BundleDriver
     /// Queues the events of bundles until ``start()``.
@@ -76,14 +76,14 @@ package final class Messenger: Sendable {
                     self.state.update { $0.isStopping = true }
                 }
             }
-            listeners.finish()
+            subscribers.finish()
         }
     }
 
     // MARK: Events
 
     /// Events from now on, until the node stops. A slow subscriber loses the oldest.
-    package func events() -> AsyncStream<MessengerEvent> { listeners.subscribe() }
+    package func events() -> AsyncStream<MessengerEvent> { subscribers.subscribe() }
 
     /// Stored bundles, this node's own and others'.
     package var storedBundleCount: Int { messages.bundleCount }
@@ -154,13 +154,13 @@ package final class Messenger: Sendable {
     ) throws(MessengerError) -> BundleID {
         let prepared: PreparedBundle
         let isEncrypted = isEncrypted ?? (route.receiver != nil)
-        do throws(MessageRule) {
+        do throws(MessageError) {
             var receiver: EndpointKeys?
             if let id = route.receiver {
                 receiver = endpointKeys(of: id)
                 guard receiver != nil else {
-                    if mesh.read({ $0.peer(id) }) != nil { throw MessageRule.receiverTakesNone }
-                    throw route.mode == .direct ? MessageRule.receiverNotInRange : MessageRule.receiverKeyUnknown
+                    if mesh.read({ $0.peer(id) }) != nil { throw MessageError.receiverTakesNone }
+                    throw route.mode == .direct ? MessageError.receiverNotInRange : MessageError.receiverKeyUnknown
                 }
             }
             prepared = try prepare(
@@ -211,7 +211,7 @@ package final class Messenger: Sendable {
             return try self.dispatching.withLock { _ throws(StorageError) in
                 let plan = self.plan(for: message)
                 message.number = try self.store.insert(message, parts: plan.parts, isFriend: false) ?? 0
-                self.listeners.publish(.chatMessage(message))
+                self.subscribers.publish(.chatMessage(message))
                 try self.perform(plan, for: message)
                 return message
             }
@@ -265,7 +265,7 @@ package final class Messenger: Sendable {
     }
 
     /// Prepares a message, and its fallback if it goes directly and could go by mesh.
-    func prepare(_ request: MessageRequest, to receiver: EndpointKeys?) throws(MessageRule) -> PreparedBundle {
+    func prepare(_ request: MessageRequest, to receiver: EndpointKeys?) throws(MessageError) -> PreparedBundle {
         let prepared = try messages.prepare(request, to: receiver)
         if request.mode == .full, prepared.isDirect, let receiver {
             fallbacks.withLock { $0.add(.init(request: request, receiver: receiver), for: prepared.id) }

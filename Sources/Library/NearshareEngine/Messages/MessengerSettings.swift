@@ -87,8 +87,8 @@ package enum MessageRoute: Sendable, Hashable {
         }
     }
 
-    /// - Throws: ``MessageRule`` when the mode and the receiver don't fit.
-    package init(_ mode: MessageMode, to receiver: PeerID?) throws(MessageRule) {
+    /// - Throws: ``MessageError`` when the mode and the receiver don't fit.
+    package init(_ mode: MessageMode, to receiver: PeerID?) throws(MessageError) {
         switch (mode, receiver) {
         case (.direct, let id?): self = .direct(id)
         case (.mesh, let id?): self = .mesh(id)
@@ -136,7 +136,7 @@ package enum MessengerError: Error, Sendable, CustomStringConvertible {
     /// A line that phones take for a notice of a favourite (bitchat specification, section 9.1).
     case reservedText
     /// The message violates a rule.
-    case rule(MessageRule)
+    case rule(MessageError)
     /// The accompanying file cannot be sent.
     case file(NodeError)
     /// A store cannot be read or written.

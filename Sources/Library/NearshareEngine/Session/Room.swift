@@ -9,9 +9,9 @@ public enum RoomAdmission: Sendable, Hashable {
     /// Admits the peers that the trust policy of the settings trusts: by default, both users compare short codes within a minute.
     /// A user's no holds as long as the session.
     case ask
-    /// Admits the peers that prove to know the secret, such as a word said in the room. Neither a listener nor a peer that does
-    /// not know it can test guesses on its own: each needs an attempt to join, of which a member answers about ten a minute. A
-    /// secret has at least one byte, and no upper bound; two are equal when their bytes of UTF-8 are.
+    /// Admits the peers that prove to know the secret, such as a word said in the room. Neither an eavesdropper nor a peer
+    /// that does not know it can test guesses on its own: each needs an attempt to join, of which a member answers about ten a
+    /// minute. A secret has at least one byte, and no upper bound; two are equal when their bytes of UTF-8 are.
     case secret(String)
 }
 

@@ -76,8 +76,8 @@ struct BundleEntry: Sendable {
             (hashLock, hasHashLock) = (lock ?? HashLock.none, lock != nil)
             (acknowledgedID, isAcknowledgement) = (acknowledgement?.id ?? stored.id, acknowledgement != nil)
             creationTime = bundle.creationTime
-            timeToLive = UInt32(clamping: bundle.profile.timeToLive)
-            sharingTime = UInt16(clamping: bundle.profile.sharingTime)
+            timeToLive = UInt32(clamping: bundle.profile.timeToLiveSeconds)
+            sharingTime = UInt16(clamping: bundle.profile.sharingTimeMilliseconds)
             hopLimit = UInt16(clamping: bundle.profile.hopLimit)
             maximumPropagation = UInt16(clamping: bundle.profile.maximumPropagation)
             byteCount = UInt16(clamping: bundle.quotaByteCount)

@@ -6,7 +6,7 @@ package enum BundleRejection: Error, Sendable, Hashable, CustomStringConvertible
     package var description: String {
         switch self {
         case .tooManyWaiting: "too many messages are waiting to be delivered; wait until some have arrived or expired"
-        case .notInRange: MessageRule.receiverNotInRange.description
+        case .notInRange: MessageError.receiverNotInRange.description
         }
     }
 }

@@ -270,7 +270,7 @@ struct Forwarder: Sendable {
     ) -> [RouterEffect] {
         guard let longest = ids.compactMap({ index[$0]?.sharingTime }).max() else { return [] }
         let queue = index.roundRobin(ids)
-        let end = now.monotonic + .milliseconds(min(longest, settings.profile.sharingTime))
+        let end = now.monotonic + .milliseconds(min(longest, settings.profile.sharingTimeMilliseconds))
         change(neighbour) {
             $0.queue = queue
             $0.queueEnd = end
@@ -401,7 +401,7 @@ struct Forwarder: Sendable {
         of id: BundleID, to neighbour: EndpointID, index: inout BundleIndex, tree: SpanningTree, now: Moment
     ) -> [RouterEffect] {
         guard let entry = index[id], let last = neighbours[neighbour]?.unconfirmed[id.short] else { return [] }
-        let sharingTime = Duration.milliseconds(min(entry.sharingTime, settings.profile.sharingTime))
+        let sharingTime = Duration.milliseconds(min(entry.sharingTime, settings.profile.sharingTimeMilliseconds))
         guard now.monotonic - last.firstSent <= sharingTime, last.attemptCount < Self.maximumAttemptCount,
             isWithinLimits(entry)
         else {

@@ -8,7 +8,7 @@ package struct OutgoingBundle: Sendable, Hashable {
 
     /// Seals and signs a message.
     /// - Parameters:
-    ///   - encoded: ``BundleContent`` that ``MessageRule`` has checked.
+    ///   - encoded: ``BundleContent`` that ``MessageRequest/validatedEncoding(needsRadio:)`` has checked.
     ///   - recipient: nil for everyone.
     ///   - isSealed: otherwise everyone can read the content, and only the secret of its acknowledgement is sealed.
     ///   - isPrivate: forwarding nodes learn neither the sender nor the recipient.

@@ -148,7 +148,9 @@ package struct Bundle: Sendable, Hashable {
     }
 
     /// When its time to live ends, by the sender's clock.
-    package var expiry: WallTime { WallTime(milliseconds: creationTime.milliseconds + Int64(profile.timeToLive) * 1_000) }
+    package var expiry: WallTime {
+        WallTime(milliseconds: creationTime.milliseconds + Int64(profile.timeToLiveSeconds) * 1_000)
+    }
 
     /// Whether the bundle is readable and for a neighbour alone, so that it travels only inside a session with that neighbour
     /// (section 13, Modes).

@@ -6,9 +6,9 @@ package struct PropagationProfile: Sendable, Hashable {
     /// Limit of hops along one path.
     package let hopLimit: Int
     /// Seconds from the creation time to the expiry.
-    package let timeToLive: Int
+    package let timeToLiveSeconds: Int
     /// Milliseconds for which it is offered to a neighbour at each encounter.
-    package let sharingTime: Int
+    package let sharingTimeMilliseconds: Int
     /// Limit of copies that one node forwards.
     package let maximumPropagation: Int
     /// Limit of the list of visited nodes, to which it is not offered again.
@@ -57,43 +57,50 @@ package struct PropagationProfile: Sendable, Hashable {
 
     /// - Throws: ``OutOfBounds`` for a value outside ``Bounds``.
     package init(
-        hopLimit: Int, timeToLive: Int, sharingTime: Int, maximumPropagation: Int, tracklistLimit: Int
+        hopLimit: Int, timeToLiveSeconds: Int, sharingTimeMilliseconds: Int, maximumPropagation: Int, tracklistLimit: Int
     ) throws(OutOfBounds) {
         guard Bounds.hopLimit.contains(hopLimit) else { throw .hopLimit(hopLimit) }
-        guard Bounds.timeToLive.contains(timeToLive) else { throw .timeToLive(timeToLive) }
-        guard Bounds.sharingTime.contains(sharingTime) else { throw .sharingTime(sharingTime) }
+        guard Bounds.timeToLive.contains(timeToLiveSeconds) else { throw .timeToLive(timeToLiveSeconds) }
+        guard Bounds.sharingTime.contains(sharingTimeMilliseconds) else { throw .sharingTime(sharingTimeMilliseconds) }
         guard Bounds.maximumPropagation.contains(maximumPropagation) else { throw .maximumPropagation(maximumPropagation) }
         guard Bounds.tracklistLimit.contains(tracklistLimit) else { throw .tracklistLimit(tracklistLimit) }
         self.init(
-            checkedHopLimit: hopLimit, timeToLive: timeToLive, sharingTime: sharingTime, maximumPropagation: maximumPropagation,
+            checkedHopLimit: hopLimit, timeToLiveSeconds: timeToLiveSeconds, sharingTimeMilliseconds: sharingTimeMilliseconds,
+            maximumPropagation: maximumPropagation,
             tracklistLimit: tracklistLimit)
     }
 
     private init(
-        checkedHopLimit hopLimit: Int, timeToLive: Int, sharingTime: Int, maximumPropagation: Int, tracklistLimit: Int
+        checkedHopLimit hopLimit: Int, timeToLiveSeconds: Int, sharingTimeMilliseconds: Int, maximumPropagation: Int,
+        tracklistLimit: Int
     ) {
         self.hopLimit = hopLimit
-        self.timeToLive = timeToLive
-        self.sharingTime = sharingTime
+        self.timeToLiveSeconds = timeToLiveSeconds
+        self.sharingTimeMilliseconds = sharingTimeMilliseconds
         self.maximumPropagation = maximumPropagation
         self.tracklistLimit = tracklistLimit
     }
 
     /// For most situations.
     package static let standard = Self(
-        checkedHopLimit: 100, timeToLive: 86_400, sharingTime: 15_000, maximumPropagation: 200, tracklistLimit: 50)
+        checkedHopLimit: 100, timeToLiveSeconds: 86_400, sharingTimeMilliseconds: 15_000, maximumPropagation: 200,
+        tracklistLimit: 50)
     /// For crowds, in which few copies reach everyone.
     package static let highDensity = Self(
-        checkedHopLimit: 50, timeToLive: 3_600, sharingTime: 10_000, maximumPropagation: 50, tracklistLimit: 50)
+        checkedHopLimit: 50, timeToLiveSeconds: 3_600, sharingTimeMilliseconds: 10_000, maximumPropagation: 50,
+        tracklistLimit: 50)
     /// For few nodes that are seldom in range of each other.
     package static let sparse = Self(
-        checkedHopLimit: 100, timeToLive: 302_400, sharingTime: 10_000, maximumPropagation: 250, tracklistLimit: 50)
+        checkedHopLimit: 100, timeToLiveSeconds: 302_400, sharingTimeMilliseconds: 10_000, maximumPropagation: 250,
+        tracklistLimit: 50)
     /// The longest paths and the longest time to live.
     package static let longReach = Self(
-        checkedHopLimit: 250, timeToLive: 604_800, sharingTime: 15_000, maximumPropagation: 1_000, tracklistLimit: 50)
+        checkedHopLimit: 250, timeToLiveSeconds: 604_800, sharingTimeMilliseconds: 15_000, maximumPropagation: 1_000,
+        tracklistLimit: 50)
     /// For nodes nearby, for half an hour.
     package static let shortReach = Self(
-        checkedHopLimit: 50, timeToLive: 1_800, sharingTime: 10_000, maximumPropagation: 50, tracklistLimit: 50)
+        checkedHopLimit: 50, timeToLiveSeconds: 1_800, sharingTimeMilliseconds: 10_000, maximumPropagation: 50,
+        tracklistLimit: 50)
 
     /// The name of ``standard``.
     package static let standardName = "standard"
@@ -114,32 +121,33 @@ package struct PropagationProfile: Sendable, Hashable {
     package var name: String? { Self.named.first { $0.profile == self }?.name }
 
     /// The same profile with another time to live, within ``Bounds``.
-    func limited(toSeconds timeToLive: Int) -> Self {
+    func limited(toSeconds seconds: Int) -> Self {
         let bounds = Bounds.timeToLive
         return Self(
-            checkedHopLimit: hopLimit, timeToLive: min(max(timeToLive, bounds.lowerBound), bounds.upperBound),
-            sharingTime: sharingTime, maximumPropagation: maximumPropagation, tracklistLimit: tracklistLimit)
+            checkedHopLimit: hopLimit, timeToLiveSeconds: min(max(seconds, bounds.lowerBound), bounds.upperBound),
+            sharingTimeMilliseconds: sharingTimeMilliseconds, maximumPropagation: maximumPropagation,
+            tracklistLimit: tracklistLimit)
     }
 
     static let encodedByteCount = 11
 
     func encode(to writer: inout ByteWriter) {
         writer.write(UInt16(clamping: hopLimit))
-        writer.write(UInt32(clamping: timeToLive))
-        writer.write(UInt16(clamping: sharingTime))
+        writer.write(UInt32(clamping: timeToLiveSeconds))
+        writer.write(UInt16(clamping: sharingTimeMilliseconds))
         writer.write(UInt16(clamping: maximumPropagation))
         writer.write(UInt8(clamping: tracklistLimit))
     }
 
     init(reading reader: inout ByteReader) throws(MalformedInput) {
         let hopLimit = Int(try reader.readInteger(UInt16.self))
-        let timeToLive = Int(try reader.readInteger(UInt32.self))
-        let sharingTime = Int(try reader.readInteger(UInt16.self))
+        let timeToLiveSeconds = Int(try reader.readInteger(UInt32.self))
+        let sharingTimeMilliseconds = Int(try reader.readInteger(UInt16.self))
         let maximumPropagation = Int(try reader.readInteger(UInt16.self))
         let tracklistLimit = Int(try reader.readInteger(UInt8.self))
         do {
             try self.init(
-                hopLimit: hopLimit, timeToLive: timeToLive, sharingTime: sharingTime,
+                hopLimit: hopLimit, timeToLiveSeconds: timeToLiveSeconds, sharingTimeMilliseconds: sharingTimeMilliseconds,
                 maximumPropagation: maximumPropagation, tracklistLimit: tracklistLimit)
         } catch {
             throw MalformedInput("bundle: \(error)")

@@ -12,7 +12,7 @@ package enum MessageMode: String, Sendable, Hashable, CaseIterable {
     case broadcast
 }
 
-/// The properties of a message that ``MessageRule`` checks.
+/// The properties of a message that ``validatedEncoding(needsRadio:)`` checks.
 package struct MessageRequest: Sendable, Hashable {
     package var content: BundleContent
     package var mode: MessageMode
@@ -36,8 +36,8 @@ package struct MessageRequest: Sendable, Hashable {
     }
 }
 
-/// A rule that a message violates, checked before anything is sent.
-package enum MessageRule: Error, Sendable, Hashable, CustomStringConvertible {
+/// A violation of the rules of messages, found before anything is sent.
+package enum MessageError: Error, Sendable, Hashable, CustomStringConvertible {
     case broadcastCannotBeEncrypted
     case broadcastHasNoReceiver
     case receiverIsMissing(MessageMode)
@@ -75,30 +75,32 @@ package enum MessageRule: Error, Sendable, Hashable, CustomStringConvertible {
         case .privacyNeedsEncryption: "a private message must be encrypted; send it encrypted, or broadcast it"
         }
     }
+}
 
+extension MessageRequest {
     /// Limit of a file, which is sent as fragments, in bytes.
     package static let fileLimit = MeshFileLimit.byteCount
     /// Recommended limit of a file over Bluetooth, in bytes.
     package static let recommendedRadioFileByteCount = 120_000
 
-    /// Checks everything that does not depend on the peers in range.
+    /// Encodes the content, and checks everything that does not depend on the peers in range.
     /// - Parameter needsRadio: the receiver, or every neighbour, is behind a Bluetooth hop.
     /// - Returns: the encoded content.
-    package static func check(_ request: MessageRequest, needsRadio: Bool) throws(MessageRule) -> [UInt8] {
-        if request.mode == .broadcast {
-            guard !request.hasReceiver else { throw .broadcastHasNoReceiver }
-            guard !request.isEncrypted else { throw .broadcastCannotBeEncrypted }
+    package func validatedEncoding(needsRadio: Bool) throws(MessageError) -> [UInt8] {
+        if mode == .broadcast {
+            guard !hasReceiver else { throw .broadcastHasNoReceiver }
+            guard !isEncrypted else { throw .broadcastCannotBeEncrypted }
         } else {
-            guard request.hasReceiver else { throw .receiverIsMissing(request.mode) }
-            guard request.isEncrypted || !request.isPrivate else { throw .privacyNeedsEncryption }
+            guard hasReceiver else { throw .receiverIsMissing(mode) }
+            guard isEncrypted || !isPrivate else { throw .privacyNeedsEncryption }
         }
-        if let count = request.fileByteCount {
-            guard request.mode == .direct else { throw .fileNeedsDirectMode(request.mode) }
-            guard count <= fileLimit else { throw .fileTooLarge(count, limit: fileLimit) }
+        if let count = fileByteCount {
+            guard mode == .direct else { throw .fileNeedsDirectMode(mode) }
+            guard count <= Self.fileLimit else { throw .fileTooLarge(count, limit: Self.fileLimit) }
         }
         let encoded: [UInt8]
         do {
-            encoded = try request.content.encoded()
+            encoded = try content.encoded()
         } catch {
             throw .notJSON(error)
         }
