@@ -532,7 +532,7 @@ struct FriendCandidateTests {
             Issue.record("a connection to a peer that is known")
             throw NodeError.notFound("", nearby: [])
         }
-        guard case .candidate(let candidate) = match, candidate.fingerprint == anna.fingerprint else {
+        guard case .known(let candidate) = match, candidate.fingerprint == anna.fingerprint else {
             Issue.record("\(match)")
             return
         }

@@ -68,8 +68,8 @@ struct FriendsAddCommand: AsyncParsableCommand {
             switch try await resolver.find(
                 peer, over: connector, interruption: SignalInterruption(), reporter: TextReporter())
             {
-            case .candidate(let friend): try await add(friend, on: machine)
-            case .contact(let contact): try await add(contact, on: machine)
+            case .known(let friend): try await add(friend, on: machine)
+            case .inMesh(let contact): try await add(contact, on: machine)
             }
         }
     }

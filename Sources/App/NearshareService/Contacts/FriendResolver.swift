@@ -4,9 +4,9 @@ package import Nearshare
 package struct FriendResolver: Sendable {
     package enum Match: Sendable {
         /// A peer whose key is proven.
-        case candidate(FriendCandidate)
-        /// A peer that the running node has in the mesh.
-        case contact(Contact)
+        case known(FriendCandidate)
+        /// A peer that the running node has in the mesh. Its key is not proven to this process.
+        case inMesh(Contact)
     }
 
     private let machine: LocalMachine
@@ -31,13 +31,13 @@ package struct FriendResolver: Sendable {
     /// - Parameter authenticate: finds the peer nearby and authenticates it.
     /// - Throws: ``CommandFailure`` for several peers, and for one that is known but not in range; the errors of `authenticate`.
     package func find(_ text: String, authenticate: () async throws -> FriendCandidate) async throws -> Match {
-        if let known = try FriendCandidate(known: text, on: machine) { return .candidate(known) }
+        if let known = try FriendCandidate(known: text, on: machine) { return .known(known) }
         // An id names one key, which may be looked for in the mesh first.
-        if PeerID(hex: text) != nil, let contact = try await contactInRange(text) { return .contact(contact) }
+        if PeerID(hex: text) != nil, let contact = try await contactInRange(text) { return .inMesh(contact) }
         do {
-            return .candidate(try await authenticate())
+            return .known(try await authenticate())
         } catch NodeError.notFound(let missing, let nearby) {
-            if let contact = try await contactInRange(text) { return .contact(contact) }
+            if let contact = try await contactInRange(text) { return .inMesh(contact) }
             let keys = try machine.contacts.read().entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
             guard let key = try NamedKey.find(text, among: keys) else { throw NodeError.notFound(missing, nearby: nearby) }
             throw CommandFailure(
