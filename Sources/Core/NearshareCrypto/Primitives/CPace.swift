@@ -1,8 +1,8 @@
 internal import CSodium
 
 /// CPace with ristretto255 and SHA-512 (draft-irtf-cfrg-cpace-21): two parties with the same password agree on a key, and two
-/// parties with different ones learn nothing but that. Neither a listener nor a party can test more than one password for each
-/// exchange.
+/// parties with different ones learn nothing but that. Neither an eavesdropper nor a party can test more than one password for
+/// each exchange.
 package struct CPace: Sendable {
     /// The size of a share.
     package static let shareByteCount = 32
