@@ -25,21 +25,21 @@ import Testing
     @Test func `what has the place of a received file is not removed`() throws {
         let path = scratch("a.txt")
         try Data("abc".utf8).write(to: URL(filePath: path))
-        try InboxRemoveCommand.checkUnchanged(entry(path))
-        #expect(throws: CommandFailure.self) { try InboxRemoveCommand.checkUnchanged(entry(path, size: 4)) }
-        #expect(throws: CommandFailure.self) { try InboxRemoveCommand.checkUnchanged(entry(path, isFolder: true)) }
-        #expect(throws: CommandFailure.self) { try InboxRemoveCommand.checkUnchanged(entry(scratch("b.txt"))) }
+        try InboxRemoveCommand.requireOnlyReceivedContent(entry(path))
+        #expect(throws: CommandFailure.self) { try InboxRemoveCommand.requireOnlyReceivedContent(entry(path, size: 4)) }
+        #expect(throws: CommandFailure.self) { try InboxRemoveCommand.requireOnlyReceivedContent(entry(path, isFolder: true)) }
+        #expect(throws: CommandFailure.self) { try InboxRemoveCommand.requireOnlyReceivedContent(entry(scratch("b.txt"))) }
         let link = scratch("abc")
         try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "abc")
-        #expect(throws: CommandFailure.self) { try InboxRemoveCommand.checkUnchanged(entry(link)) }
+        #expect(throws: CommandFailure.self) { try InboxRemoveCommand.requireOnlyReceivedContent(entry(link)) }
     }
 
     @Test func `a folder that may have been there before is not removed`() throws {
         var folder = try entry(scratch.path, isFolder: true)
-        try InboxRemoveCommand.checkUnchanged(folder)
+        try InboxRemoveCommand.requireOnlyReceivedContent(folder)
         folder.isMerged = true
-        #expect(throws: CommandFailure.self) { try InboxRemoveCommand.checkUnchanged(folder) }
+        #expect(throws: CommandFailure.self) { try InboxRemoveCommand.requireOnlyReceivedContent(folder) }
         folder.isMerged = nil
-        #expect(throws: CommandFailure.self) { try InboxRemoveCommand.checkUnchanged(folder) }
+        #expect(throws: CommandFailure.self) { try InboxRemoveCommand.requireOnlyReceivedContent(folder) }
     }
 }

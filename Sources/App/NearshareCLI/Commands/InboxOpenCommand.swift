@@ -139,7 +139,7 @@ struct InboxRemoveCommand: AsyncParsableCommand {
             var entries: [ReceiveHistory.Entry] = []
             for item in items {
                 let entry = try ReceivedItemArgument.find(item, of: machine)
-                try Self.checkUnchanged(entry)
+                try Self.requireOnlyReceivedContent(entry)
                 if !entries.contains(where: { $0.path == entry.path }) { entries.append(entry) }
             }
             for entry in entries {
@@ -154,7 +154,7 @@ struct InboxRemoveCommand: AsyncParsableCommand {
                     }
                 }
                 // The user may have taken time to answer.
-                try Self.checkUnchanged(entry)
+                try Self.requireOnlyReceivedContent(entry)
                 do {
                     try FileManager.default.removeItem(atPath: entry.path)
                 } catch {
@@ -167,7 +167,7 @@ struct InboxRemoveCommand: AsyncParsableCommand {
     }
 
     /// - Throws: ``CommandFailure`` for an item that is no longer what was received, or not that alone.
-    static func checkUnchanged(_ entry: ReceiveHistory.Entry) throws(CommandFailure) {
+    static func requireOnlyReceivedContent(_ entry: ReceiveHistory.Entry) throws(CommandFailure) {
         let shown = TerminalText.path(entry.path)
         var status = stat()
         let hasStatus = lstat(entry.path, &status) == 0
