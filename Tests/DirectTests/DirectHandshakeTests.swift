@@ -14,7 +14,8 @@ import Testing
         var failure: HandshakeFailure?
 
         init(
-            _ role: HandshakeRole, _ identity: LocalIdentity, ciphers: UInt8 = 6, encryption: EncryptionPreference = .required,
+            _ role: HandshakeRole, _ identity: LocalIdentity, ciphers: CipherSet = CipherSet(rawValue: 6),
+            encryption: EncryptionPreference = .required,
             versions: Preamble = .supported
         ) {
             handshake = DirectHandshake(
@@ -27,7 +28,7 @@ import Testing
         /// - Returns: The bytes of the answer.
         mutating func take(_ bytes: some Sequence<UInt8>) -> [UInt8] {
             switch handshake.receive(bytes) {
-            case .needsMore: return []
+            case .needsMoreBytes: return []
             case .send(let bytes): return bytes
             case .established(let link, let bytes):
                 established = link
@@ -81,7 +82,8 @@ import Testing
             as [(UInt8, UInt8, UInt8)])
     func ciphers(_ example: (UInt8, UInt8, UInt8)) throws {
         var (initiator, responder) = (
-            Side(.initiator, Self.ada, ciphers: example.0), Side(.responder, Self.bea, ciphers: example.1)
+            Side(.initiator, Self.ada, ciphers: CipherSet(rawValue: example.0)),
+            Side(.responder, Self.bea, ciphers: CipherSet(rawValue: example.1))
         )
         try run(&initiator, &responder, piece: 100)
         #expect(initiator.established?.cipher.rawValue == example.2)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct HandshakeParameterTests {
     @Test func `parameters are decoded as they were encoded, without what later versions add`() throws {
-        let responder = ResponderParameters(version: 1, ciphers: 6)
+        let responder = ResponderParameters(version: 1, ciphers: CipherSet(rawValue: 6))
         #expect(try ResponderParameters(decoding: responder.encoded + [9, 9]) == responder)
         let initiator = InitiatorParameters(cipher: 2)
         #expect(try InitiatorParameters(decoding: initiator.encoded + [9], version: 1) == initiator)
@@ -14,7 +14,7 @@ import Testing
     @Test("K15: version 2 needs a key from the responder and a ciphertext from the initiator, unless it refuses all ciphers")
     func hybridParameters() throws {
         let key = [UInt8](repeating: 7, count: 1184)
-        let responder = ResponderParameters(version: 2, ciphers: 6, encapsulationKey: key)
+        let responder = ResponderParameters(version: 2, ciphers: CipherSet(rawValue: 6), encapsulationKey: key)
         #expect(try ResponderParameters(decoding: responder.encoded + [9]) == responder)
         #expect(throws: MalformedInput.self) { try ResponderParameters(decoding: [2, 6]) }
         #expect(throws: MalformedInput.self) { try ResponderParameters(decoding: [2, 6, 0] + key) }

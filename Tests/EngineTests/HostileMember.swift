@@ -128,14 +128,15 @@ final class HostileLink: Sendable {
         }
         var handshake = DirectHandshake(
             role: .initiator, identity: identity,
-            entropy: (0..<DirectHandshake.entropyByteCount).map { _ in UInt8.random(in: 0...255) }, ciphers: 4)
+            entropy: (0..<DirectHandshake.entropyByteCount).map { _ in UInt8.random(in: 0...255) },
+            ciphers: CipherSet(rawValue: 4))
         guard let first = try? handshake.start(), send(first) else { return }
         var connection: DirectConnection?
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
         while let count = try? buffer.withUnsafeMutableBytes({ try link.read(into: $0) }), count > 0 {
             if connection == nil {
                 switch handshake.receive(buffer[..<count]) {
-                case .needsMore: break
+                case .needsMoreBytes: break
                 case .send(let bytes): if !send(bytes) { return }
                 case .failed: return
                 case .established(let established, let bytes):

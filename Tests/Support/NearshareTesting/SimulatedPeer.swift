@@ -60,7 +60,8 @@ package struct SimulatedPeer: Sendable {
         nonce = random.bytes(ShortAuthenticationString.nonceByteCount)
         // Version 1: ML-KEM's ciphertext is random, so that the short code would not be the same for the same seed.
         handshake = DirectHandshake(
-            role: role, identity: identity, entropy: random.bytes(DirectHandshake.entropyByteCount), ciphers: 6,
+            role: role, identity: identity, entropy: random.bytes(DirectHandshake.entropyByteCount),
+            ciphers: CipherSet(rawValue: 6),
             versions: Preamble(newest: 1, oldest: 1))
         // This fails only for an identity of another protocol.
         output = try! handshake.start()
@@ -119,7 +120,7 @@ package struct SimulatedPeer: Sendable {
             return takeRecords(now: now)
         }
         switch handshake.receive(bytes) {
-        case .needsMore: break
+        case .needsMoreBytes: break
         case .send(let answer): output += answer
         case .established(let link, let answer):
             output += answer

@@ -59,8 +59,8 @@ final class LinkDriver: Sendable {
         var role: HandshakeRole
         var identity: LocalIdentity
         var name: DisplayName
-        /// The ciphers of records that the handshake proposes: bit n for cipher n.
-        var ciphers: UInt8
+        /// The ciphers of records that the handshake proposes.
+        var ciphers: CipherSet
         var encryption: EncryptionPreference
         var limits: DirectLimits
         var clock: @Sendable () -> MonotonicInstant

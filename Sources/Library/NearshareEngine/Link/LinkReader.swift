@@ -85,7 +85,7 @@ struct LinkReader: Sendable {
                 let count = try buffer.withUnsafeMutableBytes { (raw) throws(LinkError) in try link.read(into: raw) }
                 guard count > 0 else { return .failure(.interrupted("the peer closed the connection during the handshake")) }
                 switch handshake.receive(buffer[..<count]) {
-                case .needsMore: break
+                case .needsMoreBytes: break
                 case .send(let bytes): try write(bytes)
                 case .established(let established, let bytes):
                     try write(bytes)

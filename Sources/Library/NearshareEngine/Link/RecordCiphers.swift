@@ -1,8 +1,9 @@
 internal import NearshareCrypto
+internal import NearshareDirect
 
 enum RecordCiphers {
-    /// The ciphers that are fast on this machine, as a bit set for the handshake: bit n for cipher n.
-    static let local: UInt8 = RecordCipher.Kind.allCases.reduce(0) { bits, kind in
-        kind.hidesContent && kind.runsAtFullSpeed ? bits | 1 << kind.rawValue : bits
+    /// The ciphers that are fast on this machine.
+    static let local: CipherSet = RecordCipher.Kind.allCases.reduce([]) { ciphers, kind in
+        kind.hidesContent && kind.runsAtFullSpeed ? ciphers.union(CipherSet(only: kind)) : ciphers
     }
 }

@@ -7,12 +7,12 @@ package import NearshareCrypto
 ///     initiator:  not started ──► awaiting preamble ──► awaiting second message ──► finished
 ///     responder:  awaiting initiator's preamble ──► awaiting first message ──► awaiting third message ──► finished
 ///
-/// A violation finishes it from every state.
+/// From every state, a violation leads to "finished".
 package struct DirectHandshake: Sendable {
     /// The driver's next step.
     package enum Step: Sendable {
         /// Read more bytes.
-        case needsMore
+        case needsMoreBytes
         /// Send these bytes, then read more.
         case send([UInt8])
         /// Send these bytes, then continue with records.
@@ -38,10 +38,10 @@ package struct DirectHandshake: Sendable {
     /// Prepares a handshake. The initiator calls ``start()`` first.
     /// - Parameters:
     ///   - entropy: ``entropyByteCount`` fresh random bytes, used for this handshake only.
-    ///   - ciphers: The record ciphers that this machine accelerates: bit n for cipher n.
+    ///   - ciphers: The record ciphers that this machine accelerates.
     ///   - versions: The versions to offer or choose from.
     package init(
-        role: HandshakeRole, identity: LocalIdentity, entropy: [UInt8], ciphers: UInt8,
+        role: HandshakeRole, identity: LocalIdentity, entropy: [UInt8], ciphers: CipherSet,
         encryption: EncryptionPreference = .required, versions: Preamble = .supported
     ) {
         parameters = Parameters(
@@ -62,15 +62,15 @@ package struct DirectHandshake: Sendable {
 
     /// Processes bytes from the peer.
     package mutating func receive(_ bytes: some Sequence<UInt8>) -> Step {
-        if case .finished = state { return .needsMore }
+        if case .finished = state { return .needsMoreBytes }
         input.append(contentsOf: bytes)
         do throws(HandshakeFailure) {
             // A preamble needs no answer by itself; a message may follow it in the same bytes.
             while true {
-                let (successor, reaction) = try state.successor(consuming: &input, parameters)
-                state = successor
+                let (next, reaction) = try state.next(reading: &input, parameters)
+                state = next
                 switch reaction {
-                case .awaitMore: return .needsMore
+                case .awaitMore: return .needsMoreBytes
                 case .proceed: continue
                 case .send(let bytes): return .send(bytes)
                 case .fail(let failure, let bytes): return .failed(failure, send: bytes)
@@ -95,8 +95,8 @@ extension DirectHandshake {
         let role: HandshakeRole
         let identity: LocalIdentity
         let entropy: [UInt8]
-        /// The record ciphers to offer or choose from: bit n for cipher n.
-        let ciphers: UInt8
+        /// The record ciphers to offer or choose from.
+        let ciphers: CipherSet
         let versions: Preamble
 
         /// The prologue contains the initiator's preamble, so that an attacker cannot reduce the versions that it offers.
@@ -109,7 +109,9 @@ extension DirectHandshake {
         /// The responder's key of ML-KEM-768; nil for a version without it.
         func makeDecapsulationKey(version: UInt8) throws(HandshakeFailure) -> DecapsulationKey? {
             guard version >= Preamble.hybridVersion else { return nil }
-            return try mapped { () throws(CryptoError) in try DecapsulationKey(seed: entropy.dropFirst(ephemeralByteCount)) }
+            return try mappingCryptoErrors { () throws(CryptoError) in
+                try DecapsulationKey(seed: entropy.dropFirst(ephemeralByteCount))
+            }
         }
     }
 
@@ -127,10 +129,10 @@ extension DirectHandshake {
         let version: UInt8
         let cipher: RecordCipher.Kind
         /// The shared secret of ML-KEM-768; nil in version 1.
-        let secret: SecretBytes?
+        let kemSecret: SecretBytes?
 
         func makeLink(leftover: [UInt8]) -> EstablishedLink {
-            EstablishedLink(keys, version: version, cipher: cipher, secret: secret, leftover: leftover)
+            EstablishedLink(keys, version: version, cipher: cipher, kemSecret: kemSecret, leftover: leftover)
         }
     }
 
@@ -149,8 +151,8 @@ extension DirectHandshake {
         case finished
 
         /// The state and reaction after consuming the next preamble or message of `input`.
-        consuming func successor(
-            consuming input: inout [UInt8], _ parameters: Parameters
+        consuming func next(
+            reading input: inout [UInt8], _ parameters: Parameters
         ) throws(HandshakeFailure) -> (State, Reaction) {
             switch consume self {
             case .notStarted: return (.notStarted, .awaitMore)
@@ -171,7 +173,7 @@ extension DirectHandshake {
                 }
                 return (.awaitingFirstMessage(initiatorPreamble: received, version: version), .proceed)
             case .awaitingFirstMessage(let preamble, let version):
-                guard let message = try HandshakeState.framed(from: &input, limit: maximumFirstMessageByteCount) else {
+                guard let message = try HandshakeState.readFrame(from: &input, limit: maximumFirstMessageByteCount) else {
                     return (.awaitingFirstMessage(initiatorPreamble: preamble, version: version), .awaitMore)
                 }
                 return try Self.answer(message, initiatorPreamble: preamble, version: version, parameters)
@@ -180,12 +182,12 @@ extension DirectHandshake {
                     return (.awaitingSecondMessage(noise, version: version), .awaitMore)
                 }
                 return try Self.choose(from: try ResponderParameters.decode(payload), noise, version: version, parameters)
-            case .awaitingThirdMessage(var noise, let version, let key):
+            case .awaitingThirdMessage(var noise, let version, let decapsulationKey):
                 guard let payload = try noise.readFramed(from: &input) else {
-                    return (.awaitingThirdMessage(noise, version: version, key), .awaitMore)
+                    return (.awaitingThirdMessage(noise, version: version, decapsulationKey), .awaitMore)
                 }
                 let chosen = try InitiatorParameters.decode(payload, version: version)
-                return try Self.complete(noise, with: chosen, version: version, key: key, parameters)
+                return try Self.complete(noise, with: chosen, version: version, decapsulationKey, parameters)
             case .finished: return (.finished, .awaitMore)
             }
         }
@@ -198,11 +200,11 @@ extension DirectHandshake {
             var noise = parameters.makeNoise(initiatorPreamble: initiatorPreamble)
             guard try noise.read(message).isEmpty else { throw .protocolViolation("the first message has a payload") }
             let chosen = Preamble(newest: version, oldest: version)
-            let key = try parameters.makeDecapsulationKey(version: version)
+            let decapsulationKey = try parameters.makeDecapsulationKey(version: version)
             let answer = ResponderParameters(
-                version: version, ciphers: parameters.ciphers, encapsulationKey: key?.encapsulationKey)
+                version: version, ciphers: parameters.ciphers, encapsulationKey: decapsulationKey?.encapsulationKey)
             let bytes = chosen.encoded + (try noise.writeFramed(answer.encoded))
-            return (.awaitingThirdMessage(noise, version: version, key), .send(bytes))
+            return (.awaitingThirdMessage(noise, version: version, decapsulationKey), .send(bytes))
         }
 
         /// The initiator's choice among the ciphers that both have, and its secret for the responder's key.
@@ -211,35 +213,34 @@ extension DirectHandshake {
         ) throws(HandshakeFailure) -> (State, Reaction) {
             var noise = noise
             guard remote.version == version else { throw .notAuthentic("the version was changed on the way") }
-            guard let cipher = EncryptionPreference.choose(from: remote.ciphers & parameters.ciphers) else {
+            guard let cipher = EncryptionPreference.choose(from: remote.ciphers.intersection(parameters.ciphers)) else {
                 let refusal = try noise.writeFramed(InitiatorParameters(cipher: InitiatorParameters.noCipher).encoded)
                 return (.finished, .fail(.encryptionMismatch, send: refusal))
             }
             let encapsulated = try remote.encapsulationKey.map { (key) throws(HandshakeFailure) in
-                try mapped { () throws(CryptoError) in try DecapsulationKey.encapsulate(to: key) }
+                try mappingCryptoErrors { () throws(CryptoError) in try DecapsulationKey.encapsulate(to: key) }
             }
             let answer = InitiatorParameters(cipher: cipher.rawValue, ciphertext: encapsulated?.ciphertext)
             let message = try noise.writeFramed(answer.encoded)
             let agreement = Agreement(
-                keys: try noise.transportKeys(), version: version, cipher: cipher, secret: encapsulated?.secret)
+                keys: try noise.transportKeys(), version: version, cipher: cipher, kemSecret: encapsulated?.secret)
             return (.finished, .establish(agreement, send: message))
         }
 
         /// The responder's end of the handshake, with the cipher and the secret that the initiator has chosen.
         private static func complete(
-            _ noise: HandshakeState, with chosen: InitiatorParameters, version: UInt8, key: DecapsulationKey?,
-            _ parameters: Parameters
+            _ noise: HandshakeState, with chosen: InitiatorParameters, version: UInt8,
+            _ decapsulationKey: DecapsulationKey?, _ parameters: Parameters
         ) throws(HandshakeFailure) -> (State, Reaction) {
             guard chosen.cipher != InitiatorParameters.noCipher else { throw .encryptionMismatch }
-            // Bounded: there are fewer than eight ciphers, and a shift beyond the width gives 0.
-            guard let cipher = RecordCipher.Kind(rawValue: chosen.cipher), parameters.ciphers & 1 << cipher.rawValue != 0
+            guard let cipher = RecordCipher.Kind(rawValue: chosen.cipher), parameters.ciphers.contains(CipherSet(only: cipher))
             else { throw .protocolViolation("the peer chose a cipher that was not offered") }
-            var secret: SecretBytes?
-            if let key, let ciphertext = chosen.ciphertext {
-                secret = try mapped { () throws(CryptoError) in try key.decapsulate(ciphertext) }
+            var kemSecret: SecretBytes?
+            if let decapsulationKey, let ciphertext = chosen.ciphertext {
+                kemSecret = try mappingCryptoErrors { () throws(CryptoError) in try decapsulationKey.decapsulate(ciphertext) }
             }
             let agreement = Agreement(
-                keys: try noise.transportKeys(), version: version, cipher: cipher, secret: secret)
+                keys: try noise.transportKeys(), version: version, cipher: cipher, kemSecret: kemSecret)
             return (.finished, .establish(agreement, send: []))
         }
     }
@@ -274,12 +275,12 @@ extension HandshakeState {
 
     /// Consumes and reads a message with its length; nil while it is incomplete.
     fileprivate mutating func readFramed(from input: inout [UInt8]) throws(HandshakeFailure) -> [UInt8]? {
-        guard let message = try Self.framed(from: &input, limit: DirectHandshake.maximumMessageByteCount) else { return nil }
+        guard let message = try Self.readFrame(from: &input, limit: DirectHandshake.maximumMessageByteCount) else { return nil }
         return try read(message)
     }
 
     /// Consumes a message with its length; nil while it is incomplete.
-    fileprivate static func framed(from input: inout [UInt8], limit: Int) throws(HandshakeFailure) -> [UInt8]? {
+    fileprivate static func readFrame(from input: inout [UInt8], limit: Int) throws(HandshakeFailure) -> [UInt8]? {
         guard let prefix = UInt16(bigEndianBytes: input.prefix(2)) else { return nil }
         let length = Int(prefix)
         guard length <= limit else {
@@ -329,7 +330,7 @@ extension InitiatorParameters {
 }
 
 /// Turns the failure of a key exchange into one of the handshake.
-private func mapped<Result>(_ body: () throws(CryptoError) -> Result) throws(HandshakeFailure) -> Result {
+private func mappingCryptoErrors<Result>(_ body: () throws(CryptoError) -> Result) throws(HandshakeFailure) -> Result {
     do {
         return try body()
     } catch {

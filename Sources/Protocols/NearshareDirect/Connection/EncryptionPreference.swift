@@ -17,22 +17,20 @@ public enum EncryptionPreference: Sendable, Hashable, CaseIterable {
     /// Plaintext, readable by every device nearby.
     case none
 
-    /// The record ciphers to offer: bit n for cipher n.
+    /// The record ciphers to offer.
     /// - Parameter accelerated: The ciphers that this machine accelerates.
-    func offered(accelerated: UInt8) -> UInt8 {
-        let plaintext = Self.bit(.authenticatedOnly)
-        let encrypting = (accelerated & ~plaintext) | Self.bit(.chaCha20Poly1305)
+    func offered(accelerated: CipherSet) -> CipherSet {
+        let plaintext = CipherSet(only: .authenticatedOnly)
+        let encrypting = accelerated.subtracting(plaintext).union(CipherSet(only: .chaCha20Poly1305))
         return switch self {
         case .required: encrypting
-        case .optional: encrypting | plaintext
+        case .optional: encrypting.union(plaintext)
         case .none: plaintext
         }
     }
 
     /// The preferred cipher of those that both peers offer; nil when there is none.
-    static func choose(from common: UInt8) -> RecordCipher.Kind? {
-        [.aes256GCM, .chaCha20Poly1305, .authenticatedOnly].first { common & bit($0) != 0 }
+    static func choose(from common: CipherSet) -> RecordCipher.Kind? {
+        [.aes256GCM, .chaCha20Poly1305, .authenticatedOnly].first { common.contains(CipherSet(only: $0)) }
     }
-
-    private static func bit(_ kind: RecordCipher.Kind) -> UInt8 { 1 << kind.rawValue }
 }

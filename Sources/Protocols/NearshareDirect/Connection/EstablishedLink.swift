@@ -20,14 +20,14 @@ package struct EstablishedLink: Sendable {
     package let leftover: [UInt8]
 
     /// Derives the link's keys from the transport keys of the handshake.
-    /// - Parameter secret: The shared secret of ML-KEM-768; nil in version 1.
+    /// - Parameter kemSecret: The shared secret of ML-KEM-768; nil in version 1.
     init(
-        _ keys: TransportKeys, version: UInt8, cipher: RecordCipher.Kind, secret: SecretBytes?, leftover: [UInt8]
+        _ keys: TransportKeys, version: UInt8, cipher: RecordCipher.Kind, kemSecret: SecretBytes?, leftover: [UInt8]
     ) {
         peer = keys.peer
         self.version = version
         self.cipher = cipher
-        let derivation = KeyDerivation(secret: secret, salt: keys.handshakeHash)
+        let derivation = KeyDerivation(kemSecret: kemSecret, salt: keys.handshakeHash)
         sealer = RecordSealer(RecordCipher(cipher, key: derivation.recordKey(keys.send, cipher)))
         opener = RecordOpener(RecordCipher(cipher, key: derivation.recordKey(keys.receive, cipher)))
         handshakeHash = keys.handshakeHash
@@ -40,7 +40,7 @@ package struct EstablishedLink: Sendable {
 /// HKDF-SHA256 with the handshake hash as salt, which binds each key to its link. In version 2 the shared secret follows the
 /// input, so that both X25519 and ML-KEM-768 would have to be broken.
 private struct KeyDerivation {
-    let secret: SecretBytes?
+    let kemSecret: SecretBytes?
     let salt: [UInt8]
 
     func recordKey(_ state: CipherState, _ cipher: RecordCipher.Kind) -> [UInt8] {
@@ -53,8 +53,8 @@ private struct KeyDerivation {
 
     private func derive(from state: CipherState, label: String, suffix: [UInt8] = []) -> [UInt8] {
         let key = state.withKey { Array($0) } ?? []
-        let info = Array((secret == nil ? label : "\(label) 2").utf8) + suffix
-        let input = key + (secret?.withUnsafeBytes { Array($0) } ?? [])
+        let info = Array((kemSecret == nil ? label : "\(label) 2").utf8) + suffix
+        let input = key + (kemSecret?.withUnsafeBytes { Array($0) } ?? [])
         return HKDF.derive(from: input, salt: salt, info: info, byteCount: 32)
     }
 }

@@ -5,8 +5,8 @@ internal import NearshareCrypto
 package struct ResponderParameters: Sendable, Hashable {
     /// The version that the responder's preamble chose, repeated with authentication.
     package var version: UInt8
-    /// The record ciphers that the responder supports: bit n for cipher n.
-    package var ciphers: UInt8
+    /// The record ciphers that the responder supports.
+    package var ciphers: CipherSet
 
     /// A key of ML-KEM-768 for this handshake; nil in version 1.
     package var encapsulationKey: [UInt8]?
@@ -14,7 +14,7 @@ package struct ResponderParameters: Sendable, Hashable {
     private static let hasKey: UInt8 = 1
 
     /// Creates the responder's parameters.
-    package init(version: UInt8, ciphers: UInt8, encapsulationKey: [UInt8]? = nil) {
+    package init(version: UInt8, ciphers: CipherSet, encapsulationKey: [UInt8]? = nil) {
         self.version = version
         self.ciphers = ciphers
         self.encapsulationKey = encapsulationKey
@@ -25,7 +25,7 @@ package struct ResponderParameters: Sendable, Hashable {
     package init(decoding bytes: [UInt8]) throws(MalformedInput) {
         var reader = ByteReader(bytes, of: "handshake parameters")
         version = try reader.readInteger()
-        ciphers = try reader.readInteger()
+        ciphers = CipherSet(rawValue: try reader.readInteger())
         if version >= Preamble.hybridVersion {
             let flags: UInt8 = try reader.readInteger()
             guard flags & Self.hasKey != 0 else { throw MalformedInput("handshake parameters: no key of ML-KEM-768") }
@@ -36,5 +36,5 @@ package struct ResponderParameters: Sendable, Hashable {
     }
 
     /// The payload of a handshake message.
-    package var encoded: [UInt8] { [version, ciphers] + (encapsulationKey.map { [Self.hasKey] + $0 } ?? []) }
+    package var encoded: [UInt8] { [version, ciphers.rawValue] + (encapsulationKey.map { [Self.hasKey] + $0 } ?? []) }
 }

@@ -13,7 +13,7 @@ extension DecoderProperty {
     ) { bytes throws(Violation) in
         var script = EventScript(bytes, maximumEventCount: 64)
         let preferences = (0..<2).map { _ in EncryptionPreference.allCases[script.number(below: 3)] }
-        var pair = HandshakePair(preferences, ciphers: UInt8(script.number(below: 8)))
+        var pair = HandshakePair(preferences, ciphers: CipherSet(rawValue: UInt8(script.number(below: 8))))
         while let event = script.nextEvent(below: 4) {
             let from = script.number(below: 2)
             if event == 0 {
@@ -53,7 +53,7 @@ private struct HandshakePair {
     private var sent: [[UInt8]] = [[], []]
     private var isFailed = [false, false]
 
-    init(_ preferences: [EncryptionPreference], ciphers: UInt8) {
+    init(_ preferences: [EncryptionPreference], ciphers: CipherSet) {
         for (side, role) in [HandshakeRole.initiator, .responder].enumerated() {
             machines.append(
                 DirectHandshake(
@@ -79,7 +79,7 @@ private struct HandshakePair {
         sent[side].removeFirst(bytes.count)
         guard !bytes.isEmpty, links[1 - side] == nil, !isFailed[1 - side] else { return }
         switch machines[1 - side].receive(bytes) {
-        case .needsMore: break
+        case .needsMoreBytes: break
         case .send(let answer): sent[1 - side] += answer
         case .established(let link, let answer):
             sent[1 - side] += answer
