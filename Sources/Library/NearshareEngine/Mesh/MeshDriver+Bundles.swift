@@ -25,7 +25,7 @@ extension MeshDriver {
                 try await BlockingThread.run { driver.run() }
             } catch {
                 settings.log.error("messages: \(error)")
-                driver.abandon()
+                driver.finishWithoutThread()
             }
         }
         update { router, now in router.enableBundles(now: now) }

@@ -84,11 +84,10 @@ package final class BundleDriver: Sendable {
         guard request.mode != .direct || isInRange else { throw .receiverNotInRange }
         var random = KernelRandom(draw: settings.random)
         let bundle = OutgoingBundle(
-            // A direct bundle is sealed by the session, which keeps it secret even when long-term keys become known later. Only
-            // its destination sees it, so it need not be private, and its single hop leaves none to search for an unnamed
-            // destination.
+            // A direct bundle is sealed by the session, which has forward secrecy. Only its destination sees it, so it need not
+            // be private, and its single hop leaves none to search for an unnamed destination.
             encoded, from: RouterKeys(settings.identity), to: receiver, isSealed: request.isEncrypted && !isDirect,
-            isPrivate: request.isPrivate && !isDirect, profile: isDirect ? .direct : profile ?? self.profile,
+            isPrivate: request.isPrivate && !isDirect, profile: isDirect ? .direct : (profile ?? self.profile),
             created: creationClock.withLock { $0.next(at: settings.wallClock()) }, random: &random)
         return PreparedBundle(bundle: bundle, neighbour: isDirect ? address : nil)
     }
@@ -137,7 +136,7 @@ package final class BundleDriver: Sendable {
     }
 
     /// Ends a driver whose thread could not be started.
-    func abandon() {
+    func finishWithoutThread() {
         stop()
         subscribers.finish()
     }
@@ -148,8 +147,8 @@ package final class BundleDriver: Sendable {
     func run() {
         var performer = BundlePerformer(
             store: store, log: settings.log, record: { [trace] in trace.record($0, $1) },
-            emit: { self.publish($0) },
-            send: { self.send($0, to: $1, inSession: $2) })
+            emit: { if let event = self.translate($0) { self.publish(event) } },
+            send: { self.transmit($0, to: $1, inSession: $2) })
         driver.run { reactions in
             for reaction in reactions {
                 switch reaction {
@@ -165,7 +164,7 @@ package final class BundleDriver: Sendable {
 
     // MARK: Outputs
 
-    private func send(_ packet: BundlePacket, to endpoint: EndpointID, inSession: Bool) {
+    private func transmit(_ packet: BundlePacket, to endpoint: EndpointID, inSession: Bool) {
         guard let peer = driver.read({ $0.peer(endpoint) }) else { return }
         mesh.update { router, now in
             if inSession {
@@ -176,24 +175,26 @@ package final class BundleDriver: Sendable {
         }
     }
 
-    private func publish(_ event: BundleEvent) {
+    /// The driver's event for one of the machine; nil for content that is malformed, and for a warning, which is logged.
+    private func translate(_ event: BundleEvent) -> BundleDriverEvent? {
         switch event {
-        case .sent(let id): publish(BundleDriverEvent.sent(id))
-        case .delivered(let id): publish(BundleDriverEvent.delivered(id))
-        case .expired(let id): publish(BundleDriverEvent.failed(id, "not acknowledged within its time to live"))
+        case .sent(let id): return .sent(id)
+        case .delivered(let id): return .delivered(id)
+        case .expired(let id): return .failed(id, "not acknowledged within its time to live")
         case .received(let delivered):
             do throws(MalformedInput) {
-                let content = try BundleContent(decoding: delivered.content[...])
-                publish(BundleDriverEvent.received(ReceivedMeshMessage(delivered, content)))
+                return .received(ReceivedMeshMessage(delivered, try BundleContent(decoding: delivered.content[...])))
             } catch {
                 // For diagnosis only: any key can sign such a bundle.
                 trace.record(delivered.id, "not readable: \(error)")
                 settings.log.debug("message \(delivered.id): its content is not readable: \(error)")
+                return nil
             }
         case .clockDiffers(let lead):
             // Unauthenticated: any key can sign such a bundle, so this is only a warning.
             settings.log.warning(
                 "a message was created \(lead.components.seconds) s in the future; the sender's clock or this one is wrong")
+            return nil
         }
     }
 
