@@ -182,7 +182,7 @@ struct TestBrowser {
     mutating func ask(_ page: inout TestPage, from address: String = "192.168.1.20") throws -> PageMachine.OfferID {
         _ = try begin(&page, from: address)
         guard case .requested(let id, let code) = send([3], to: &page).reaction, code.description == self.code,
-            page.machine.accept(id) != nil
+            page.machine.accept(id) != .over
         else { throw MalformedInput("no request") }
         return id
     }

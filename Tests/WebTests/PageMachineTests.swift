@@ -16,7 +16,8 @@ import Testing
         guard case .offered(let id, let offer, let code) = reply.reaction else { throw MalformedInput("no offer") }
         #expect(code.description == browser.code)
         #expect(offer.offer.totalSize == UInt64(size))
-        #expect(page.machine.accept(id) == (size == 0))
+        let acceptance = page.machine.accept(id)
+        #expect(acceptance == (size == 0 ? PageMachine.Acceptance.withoutContent : .withContent))
         return (page, browser, id)
     }
 
@@ -58,11 +59,11 @@ import Testing
         let reply = browser.send(TestBrowser.offer([("a", 1)]), to: &page)
         #expect(browser.sendChunk([1], of: 1, at: 0, to: &page).status == .conflict)
         guard case .offered(let id, _, _) = reply.reaction else { throw MalformedInput("no offer") }
-        #expect(page.machine.accept(id) == false)
+        #expect(page.machine.accept(id) == .withContent)
         #expect(browser.sendChunk([1], of: 2, at: 0, to: &page).status == .conflict)
         #expect(browser.send([2], to: &page).reaction == .cancelled(id))
         #expect(browser.sendChunk([1], of: 1, at: 0, to: &page).status == .conflict)
-        #expect(page.machine.accept(id) == nil)
+        #expect(page.machine.accept(id) == .over)
     }
 
     @Test("R12: a chunk of another size, beyond the offer or far ahead is refused")
@@ -173,7 +174,7 @@ import Testing
         try browser.derive(from: reply.body)
         let offer = browser.send(TestBrowser.offer([("a.txt", 4)]), to: &page)
         guard case .offered(let id, _, _) = offer.reaction else { throw MalformedInput("no offer") }
-        #expect(page.machine.accept(id) == false)
+        #expect(page.machine.accept(id) == .withContent)
         // The other browser reads the node's key, and tries the transcript with its own private key.
         var other = TestBrowser(2)
         let helloKey = SecretBytes(

@@ -60,7 +60,7 @@ extension PageServer {
         let failure: TransferOutcome? = state.update { state in
             let open = state.requests.removeValue(forKey: id)
             guard !state.isStopping else { return .interrupted }
-            guard state.machine.accept(id) != nil else { return .cancelled(by: .remote) }
+            guard state.machine.accept(id) != .over else { return .cancelled(by: .remote) }
             state.downloads[id] = download
             state.unencryptedDownloads[id] = open?.unencryptedDownload
             return nil

@@ -302,15 +302,18 @@ package final class PageServer: Sendable {
 
     private func accept(_ id: PageMachine.OfferID, offer: PageOffer, as transfer: Transfer, into sink: any ResourceSink) {
         let upload = PageUpload(offer, transfer: transfer, sink: sink, clock: node.settings.clock)
-        let (isComplete, isStopping) = state.update { state -> (Bool?, Bool) in
+        let (acceptance, isStopping) = state.update { state -> (PageMachine.Acceptance, Bool) in
             state.invitations[id] = nil
-            let isComplete = state.machine.accept(id)
-            if isComplete != nil { state.uploads[id] = upload }
-            return (isComplete, state.isStopping)
+            let acceptance = state.machine.accept(id)
+            if acceptance != .over { state.uploads[id] = upload }
+            return (acceptance, state.isStopping)
         }
         if isStopping { upload.end(.interrupted) }
-        if isComplete == nil { upload.end(.cancelled(by: .remote)) }
-        if isComplete == true { upload.append([], isComplete: true) }
+        switch acceptance {
+        case .withContent: break
+        case .withoutContent: upload.append([], isComplete: true)
+        case .over: upload.end(.cancelled(by: .remote))
+        }
         transfer.onCancel { [weak self] in
             self?.end(id, .cancelled)
             upload.end(.cancelled(by: .local))

@@ -6,8 +6,8 @@ package import NearshareHTTP
 package struct PageMachine: Sendable {
     /// The direction of the content. The raw values are those of the wire format.
     enum Mode: UInt8, Sendable {
-        case receives = 0
-        case sends = 1
+        case nodeReceives = 0
+        case nodeSends = 1
     }
 
     /// An offer or request of a browser, in this process.
@@ -26,8 +26,8 @@ package struct PageMachine: Sendable {
         case content(OfferID, [[UInt8]], isComplete: Bool)
         /// The browser asks for what the node sends.
         case requested(OfferID, shortCode: ShortAuthenticationDigits)
-        /// The browser has an item whole.
-        /// - Parameter isLast: whether it has all items now.
+        /// The browser has received all of an item.
+        /// - Parameter isLast: whether it has received all items now.
         case received(OfferID, item: UInt32, isLast: Bool)
     }
 
@@ -49,14 +49,24 @@ package struct PageMachine: Sendable {
         case notAsked
     }
 
+    /// The result of accepting an offer or a request.
+    package enum Acceptance: Sendable, Hashable {
+        /// Content is to be transferred.
+        case withContent
+        /// The offer has no content, so that it is complete.
+        case withoutContent
+        /// The offer or request was over already.
+        case over
+    }
+
     /// Limit on sessions. Only browsers that have the page's key begin one; the one that was silent longest is forgotten.
     static let maximumSessionCount = 32
-    /// The share of one address, so that others find room.
+    /// Limit on the sessions of browsers at one address, so that those at others find room.
     static let maximumSessionCountPerHost = 16
     /// Limit on the sessions that browsers at one address begin in a minute: each costs a key agreement (R9).
-    static let maximumNewSessionCountPerHost = 30
+    static let maximumNewSessionsPerMinuteAndHost = 30
     /// Limit on the sessions that all browsers begin in a minute. It also bounds the memory of the limit.
-    static let maximumNewSessionCount = 120
+    static let maximumNewSessionsPerMinute = 120
     private static let newSessionInterval = Duration.seconds(60)
 
     private enum Resource {
@@ -91,7 +101,7 @@ package struct PageMachine: Sendable {
         self.secret = secret
         self.name = name
         self.share = share
-        mode = share == nil ? .receives : .sends
+        mode = share == nil ? .nodeReceives : .nodeSends
         page = PageContent.response
     }
 
@@ -209,8 +219,8 @@ package struct PageMachine: Sendable {
         with browser: AgreementPublicKey, from host: String, now: MonotonicInstant
     ) throws(HTTPStatus) -> PageKeys {
         beginnings.removeAll { now - $0.time >= Self.newSessionInterval }
-        guard beginnings.count < Self.maximumNewSessionCount,
-            beginnings.count(where: { $0.host == host }) < Self.maximumNewSessionCountPerHost
+        guard beginnings.count < Self.maximumNewSessionsPerMinute,
+            beginnings.count(where: { $0.host == host }) < Self.maximumNewSessionsPerMinuteAndHost
         else { throw .tooManyRequests }
         let own = sessions.filter { $0.value.host == host }
         var replaced: PageSessionID?
@@ -282,8 +292,10 @@ package struct PageMachine: Sendable {
     private mutating func markReceived(_ item: UInt32, in offer: OfferID) -> Reaction? {
         guard let share, share[item] != nil, sessions[offer.session]?.firstMessageNumber == offer.number else { return nil }
         unencryptedPaths.remove(offer, item: item)
-        return sessions[offer.session]?.markReceived(item, of: share.items.count).map {
-            .received(offer, item: item, isLast: $0)
+        return switch sessions[offer.session]?.markReceived(item, of: share.items.count) {
+        case .received?: .received(offer, item: item, isLast: false)
+        case .lastReceived?: .received(offer, item: item, isLast: true)
+        case .repeated?, nil: nil
         }
     }
 
@@ -309,10 +321,9 @@ package struct PageMachine: Sendable {
     }
 
     /// Accepts an offer or a request.
-    /// - Returns: nil when it is over already; otherwise whether it has no content.
-    package mutating func accept(_ offer: OfferID) -> Bool? {
-        guard sessions[offer.session]?.accept(offer.number, mode) == true else { return nil }
-        return sessions[offer.session]?.phase == .storing
+    package mutating func accept(_ offer: OfferID) -> Acceptance {
+        guard sessions[offer.session]?.accept(offer.number, mode) == true else { return .over }
+        return sessions[offer.session]?.phase == .storing ? .withoutContent : .withContent
     }
 
     /// Ends an offer or a request.

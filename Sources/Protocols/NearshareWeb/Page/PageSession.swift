@@ -100,7 +100,7 @@ struct PageSession: Sendable {
         lastMessage = number
         guard let message = try? PageMessage(decoding: bytes) else { throw .badRequest }
         switch (message, mode) {
-        case (.offer(let offer), .receives):
+        case (.offer(let offer), .nodeReceives):
             if isActive {
                 guard offer == self.offer else { throw .conflict }
                 latestOfferMessageNumber = number
@@ -110,18 +110,18 @@ struct PageSession: Sendable {
             (firstMessageNumber, latestOfferMessageNumber, self.offer) = (number, number, offer)
             chunks = ChunkWindow(totalSize: offer.totalSize)
             enter(.waiting)
-        case (.request, .sends):
+        case (.request, .nodeSends):
             guard !isActive else { throw .conflict }
             (firstMessageNumber, latestOfferMessageNumber, received, fetched) = (number, number, [], [:])
             enter(.waiting)
         // A browser has nothing that it was not given.
-        case (.received(let item), .sends):
+        case (.received(let item), .nodeSends):
             guard phase == .sending, received.contains(item) || fetched[item]?.isComplete == true else { throw .conflict }
         case (.cancel, _):
             // All content is here, or there is nothing to cancel.
             guard isActive, phase != .storing else { return nil }
             enter(.cancelled)
-        case (.offer, .sends), (.request, .receives), (.received, .receives): throw .conflict
+        case (.offer, .nodeSends), (.request, .nodeReceives), (.received, .nodeReceives): throw .conflict
         }
         return message
     }
@@ -165,17 +165,30 @@ struct PageSession: Sendable {
     /// - Returns: false when the offer or request is over already.
     mutating func accept(_ offer: UInt32, _ mode: PageMachine.Mode) -> Bool {
         guard offer == firstMessageNumber, phase == .waiting else { return false }
-        enter(mode == .sends ? .sending : chunks?.isComplete == true ? .storing : .receiving)
+        enter(mode == .nodeSends ? .sending : chunks?.isComplete == true ? .storing : .receiving)
         return true
     }
 
-    /// Records that the browser has an item whole.
+    /// The effect of a report that an item was received.
+    enum ItemReceipt: Sendable {
+        /// All of the item was received, and others are missing.
+        case received
+        /// All items were received.
+        case lastReceived
+        /// The item was recorded before, or nothing is being sent.
+        case repeated
+    }
+
+    /// Records that the browser has received all of an item.
     /// - Parameter count: the number of all items.
-    /// - Returns: nil for one that was recorded before; otherwise whether it was the last one.
-    mutating func markReceived(_ item: UInt32, of count: Int) -> Bool? {
-        guard phase == .sending, received.insert(item).inserted else { return nil }
-        enter(received.count == count ? .stored : .sending)
-        return phase == .stored
+    mutating func markReceived(_ item: UInt32, of count: Int) -> ItemReceipt {
+        guard phase == .sending, received.insert(item).inserted else { return .repeated }
+        guard received.count == count else {
+            enter(.sending)
+            return .received
+        }
+        enter(.stored)
+        return .lastReceived
     }
 
     mutating func end(_ offer: UInt32, _ phase: Phase) {
