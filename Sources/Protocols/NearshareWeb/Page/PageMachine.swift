@@ -92,7 +92,7 @@ package struct PageMachine: Sendable {
     /// The number of the session that began last, from which its nonce is derived.
     private var lastSessionNumber: UInt64 = 0
     /// The addresses and times of the sessions that began within ``newSessionInterval``.
-    private var beginnings: [(host: String, time: MonotonicInstant)] = []
+    private var recentSessionStarts: [(host: String, time: MonotonicInstant)] = []
 
     /// - Parameters:
     ///   - name: the name of this machine that browsers show.
@@ -218,20 +218,20 @@ package struct PageMachine: Sendable {
     private mutating func beginSession(
         with browser: AgreementPublicKey, from host: String, now: MonotonicInstant
     ) throws(HTTPStatus) -> PageKeys {
-        beginnings.removeAll { now - $0.time >= Self.newSessionInterval }
-        guard beginnings.count < Self.maximumNewSessionsPerMinute,
-            beginnings.count(where: { $0.host == host }) < Self.maximumNewSessionsPerMinuteAndHost
+        recentSessionStarts.removeAll { now - $0.time >= Self.newSessionInterval }
+        guard recentSessionStarts.count < Self.maximumNewSessionsPerMinute,
+            recentSessionStarts.count(where: { $0.host == host }) < Self.maximumNewSessionsPerMinuteAndHost
         else { throw .tooManyRequests }
-        let own = sessions.filter { $0.value.host == host }
+        let sessionsOfHost = sessions.filter { $0.value.host == host }
         var replaced: PageSessionID?
-        if own.count >= Self.maximumSessionCountPerHost || sessions.count >= Self.maximumSessionCount {
-            let candidates = own.count >= Self.maximumSessionCountPerHost ? own : sessions
+        if sessionsOfHost.count >= Self.maximumSessionCountPerHost || sessions.count >= Self.maximumSessionCount {
+            let candidates = sessionsOfHost.count >= Self.maximumSessionCountPerHost ? sessionsOfHost : sessions
             let idle = candidates.filter { !$0.value.isActive }.min { $0.value.lastUse < $1.value.lastUse }
             guard let idle else { throw .unavailable }
             replaced = idle.key
         }
         // Also where it fails: the limit is one on key agreements.
-        beginnings.append((host, now))
+        recentSessionStarts.append((host, now))
         lastSessionNumber += 1
         guard let keys = try? PageKeys(secret, browser: browser, nonce: secret.sessionNonce(number: lastSessionNumber)) else {
             throw .badRequest
