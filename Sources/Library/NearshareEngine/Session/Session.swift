@@ -449,7 +449,7 @@ public final class Session: Sendable {
 
     /// Records a transfer, and reports its end.
     func follow(_ transfer: Transfer, with member: PeerID) {
-        state.withLock { $0.transfers.insert(transfer, with: member) }
+        state.withLock { $0.transfers.append(transfer, with: member) }
         // Weak: an unread offer, which never ends, is among the events.
         transfer.onEnd { [weak self] transfer in
             guard let self, self.state.withLock({ $0.transfers.remove(transfer) }) else { return }
