@@ -281,7 +281,7 @@ struct ChatScreen: Sendable {
         {
             // A name that was mistyped leaves no tab behind.
             index = visible
-        } else if let added = views.add(.lookup(ConversationView.Lookup(name: name, isRunning: false)), isKept: isFriend) {
+        } else if let added = views.add(.lookup(ConversationView.Lookup(name: name, isRunning: false)), isProtected: isFriend) {
             index = added
         } else {
             addNotice("too many conversations are open", at: now)
@@ -453,7 +453,7 @@ struct ChatScreen: Sendable {
         return showView((visible + distance + count) % count)
     }
 
-    private mutating func open(_ conversation: Conversation) -> Int? { views.open(conversation, isKept: isFriend) }
+    private mutating func open(_ conversation: Conversation) -> Int? { views.open(conversation, isProtected: isFriend) }
 
     private func isFriend(_ peer: PeerID) -> Bool { contacts[peer]?.isFriend == true }
 

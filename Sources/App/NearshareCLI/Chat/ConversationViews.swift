@@ -9,7 +9,7 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
     private(set) var visibleIndex: Int?
     /// The conversation that was visible before the visible view.
     private var previousConversation: Conversation?
-    /// Order of use: that of the view which was used last is the highest.
+    /// The number of times that a view was used. Each use gives it to the view as its ``ConversationView/lastUse``.
     private var useCount = 0
 
     /// Limit on views: an attacker may use a new key for each line. The view that was used least recently is removed for a new
@@ -49,7 +49,7 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
     mutating func show(_ index: Int) {
         if visibleIndex == nil {
             // Lines that were not sent from the start page are reached with the Up key.
-            _ = startPage.editor.submit()
+            startPage.editor.moveTextToHistory()
             views[index].adoptInput(of: startPage)
         }
         if index != visibleIndex, let conversation = visible.conversation { previousConversation = conversation }
@@ -58,19 +58,21 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
     }
 
     /// The index of the view of a conversation, which is added if necessary.
-    /// - Parameter isKept: whether the view of a peer must not be replaced.
-    /// - Returns: nil when the limit is reached and every view is needed.
-    mutating func open(_ conversation: Conversation, isKept: (PeerID) -> Bool) -> Int? {
-        guard let index = index(of: conversation) ?? add(.conversation(conversation), isKept: isKept) else { return nil }
+    /// - Parameter isProtected: whether the view of a peer must stay.
+    /// - Returns: nil when the limit is reached and no view can be replaced.
+    mutating func open(_ conversation: Conversation, isProtected: (PeerID) -> Bool) -> Int? {
+        guard let index = index(of: conversation) ?? add(.conversation(conversation), isProtected: isProtected) else {
+            return nil
+        }
         recordUse(of: index)
         return index
     }
 
     /// Adds a view, in place of another one where there are too many.
-    /// - Returns: its index; nil when the limit is reached and every view is needed.
-    mutating func add(_ subject: ConversationView.Subject, isKept: (PeerID) -> Bool) -> Int? {
+    /// - Returns: its index; nil when the limit is reached and no view can be replaced.
+    mutating func add(_ subject: ConversationView.Subject, isProtected: (PeerID) -> Bool) -> Int? {
         if views.count >= Self.maximumCount {
-            guard let index = replaceableIndex(isKept: isKept) else { return nil }
+            guard let index = replaceableIndex(isProtected: isProtected) else { return nil }
             remove(at: index)
         }
         views.append(ConversationView(subject))
@@ -122,12 +124,12 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
 
     /// The view that a new one replaces, whose lines stay stored at the node: the one that was used least recently, but neither
     /// the visible one, nor one with a draft. Views in which the user has written are replaced last.
-    private func replaceableIndex(isKept: (PeerID) -> Bool) -> Int? {
-        func isNeeded(_ index: Int) -> Bool {
-            guard index != visibleIndex, case .peer(let peer)? = views[index].conversation else { return true }
-            return isKept(peer) || !views[index].editor.isEmpty
+    private func replaceableIndex(isProtected: (PeerID) -> Bool) -> Int? {
+        func isReplaceable(_ index: Int) -> Bool {
+            guard index != visibleIndex, case .peer(let peer)? = views[index].conversation else { return false }
+            return !isProtected(peer) && views[index].editor.isEmpty
         }
         func rank(_ index: Int) -> (Int, Int) { (views[index].hasLocalMessages ? 1 : 0, views[index].lastUse) }
-        return views.indices.filter { !isNeeded($0) }.min { rank($0) < rank($1) }
+        return views.indices.filter { isReplaceable($0) }.min { rank($0) < rank($1) }
     }
 }

@@ -46,12 +46,18 @@ package struct LineEditor: Sendable {
     /// - Returns: the text.
     package mutating func submit() -> String {
         let text = self.text
+        moveTextToHistory()
+        return text
+    }
+
+    /// Appends the text to the history and clears the editor, for a text that is not submitted.
+    package mutating func moveTextToHistory() {
+        let text = self.text
         if !text.isEmpty { appendToHistory(text) }
         characters = []
         cursor = 0
         historyIndex = history.count
         draft = []
-        return text
     }
 
     /// Adds a text that was not sent to the history, unless it was submitted here, so that the Up key brings it back. What the
@@ -74,7 +80,7 @@ package struct LineEditor: Sendable {
     /// the history.
     package mutating func adopt(_ other: LineEditor) {
         let text = self.text
-        _ = submit()
+        moveTextToHistory()
         for text in other.history where history.last != text { history.append(text) }
         history.removeFirst(max(0, history.count - Self.maximumHistory))
         historyIndex = history.count
