@@ -41,14 +41,14 @@ struct BrowseCommand: AsyncParsableCommand {
         if interface != nil, via == .bluetooth {
             throw ValidationError("--interface is for the network; omit it, or --via bluetooth")
         }
-        if via == .bluetooth { try bluetooth.requireBluetooth() }
+        if via == .bluetooth { try bluetooth.validateBluetooth() }
         if watch, timeout != nil { throw ValidationError("--watch looks until it is ended; omit --timeout") }
         if scan, via == .bluetooth { throw ValidationError("--scan looks on the network; omit --via bluetooth") }
     }
 
     func run() async throws {
         try await runCommand {
-            try bluetooth.requireAdapter()
+            try bluetooth.requireNamedAdapter()
             let machine = try LocalMachine()
             let trust = try machine.trust.read()
             let settings = try machine.nodeSettings(

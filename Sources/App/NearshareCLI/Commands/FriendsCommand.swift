@@ -75,36 +75,36 @@ struct FriendsAddCommand: AsyncParsableCommand {
     }
 
     private func add(_ friend: FriendCandidate, on machine: LocalMachine) async throws {
-        let shown = friend.name.identified(by: friend.fingerprint.peerID)
-        if friend.isFriend { return Console.notice("\(shown) is already a friend") }
-        if !friend.isVerified { try await confirm(shown) }
+        let nameAndID = friend.name.identified(by: friend.fingerprint.peerID)
+        if friend.isFriend { return Console.notice("\(nameAndID) is already a friend") }
+        if !friend.isVerified { try await confirm(nameAndID) }
         try friend.befriend(on: machine)
-        Console.notice("\(shown) is now a friend")
+        Console.notice("\(nameAndID) is now a friend")
     }
 
     /// Makes a peer a friend that proves its key to the running node.
     private func add(_ contact: Contact, on machine: LocalMachine) async throws {
         try FriendCandidate.refuseNameClash(contact.trustStatus, contact.name, contact.id)
-        let shown = contact.name.identified(by: contact.id)
-        try await confirm(shown)
+        let nameAndID = contact.name.identified(by: contact.id)
+        try await confirm(nameAndID)
         guard try await withRunningNode(of: machine, { _ = try await $0.submit(.setFriend(contact.id, true)) }) else {
-            throw CommandFailure(.peerNotFound, "the node that had \(shown) in range has ended; try again")
+            throw CommandFailure(.peerNotFound, "the node that had \(nameAndID) in range has ended; try again")
         }
-        Console.notice("\(shown) is now a friend")
+        Console.notice("\(nameAndID) is now a friend")
     }
 
     /// Asks about a key that is not verified.
-    /// - Parameter shown: the peer's name and id.
-    private func confirm(_ shown: String) async throws {
+    /// - Parameter nameAndID: the peer's name and id.
+    private func confirm(_ nameAndID: String) async throws {
         if unverified { return }
         guard let terminal = TerminalDevice() else {
             throw CommandFailure(
                 .notTrusted,
-                "the key of \(shown) is not verified; run `nearshare peers verify \(ShellWord.quoted(peer))`, or add it with --unverified"
+                "the key of \(nameAndID) is not verified; run `nearshare peers verify \(ShellWord.quoted(peer))`, or add it with --unverified"
             )
         }
         let question =
-            "the key of \(shown) is not verified: another peer may use the name.\n"
+            "the key of \(nameAndID) is not verified: another peer may use the name.\n"
             + "add it as a friend anyway? [y]es, [n]o: "
         guard await YesNoPrompt.ask(question, on: terminal) else {
             throw CommandFailure(.notTrusted, "not added; `nearshare peers verify \(ShellWord.quoted(peer))` verifies the key")

@@ -130,7 +130,7 @@ struct SendCommand: AsyncParsableCommand {
         }
         if limit?.bytes == 0 { throw ValidationError("--limit expects at least one byte a second") }
         if limit != nil, transport.via == .mesh { throw ValidationError("--limit does not apply to --via mesh") }
-        try transport.validate(for: peers)
+        try transport.validateReceivers(peers)
         try validatePage()
         var exclusions = ExclusionPatterns()
         for pattern in exclude where !exclusions.add(pattern) {

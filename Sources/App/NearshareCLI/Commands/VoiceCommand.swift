@@ -99,7 +99,7 @@ struct VoiceRecordCommand: ConfinedCommand {
         peers = PeerArgument.unique(peers)
         if transport.via != nil, peers.isEmpty { throw ValidationError("--via needs --to") }
         if unsealed.allowUnencrypted, peers.isEmpty { throw ValidationError("--allow-unencrypted needs --to") }
-        try transport.validate(for: peers)
+        try transport.validateReceivers(peers)
         if raw, input == nil { throw ValidationError("--raw needs --input") }
         if input != nil, device != nil { throw ValidationError("give either --input or --device, not both") }
         if input != nil, rate != nil, !raw {

@@ -13,16 +13,16 @@ struct BluetoothOptions: ParsableArguments {
 
     var isOff: Bool { adapter == "none" }
 
-    /// Checks that Bluetooth can be used, for `--via bluetooth`.
-    func requireBluetooth() throws {
+    /// Checks that the options and this build allow Bluetooth, for `--via bluetooth`.
+    func validateBluetooth() throws {
         if isOff { throw ValidationError("--via bluetooth needs an adapter; omit --adapter none") }
         if LocalMachine.bluetoothOpener() == nil {
             throw ValidationError("Bluetooth is not available in this build of nearshare; use another transport")
         }
     }
 
-    /// Checks that the machine has the adapter, for commands that look for peers once.
-    func requireAdapter() throws {
+    /// Checks that the machine has the adapter that is named, for commands that look for peers once.
+    func requireNamedAdapter() throws {
         guard let adapter, !isOff else { return }
         let all = LocalMachine.bluetoothAdapters
         guard !all.contains(adapter) else { return }

@@ -23,31 +23,31 @@ struct TransportOptions: ParsableArguments {
     var preferred: Transport? { via ?? (interface == nil ? nil : .network) }
 
     /// Checks that the transport can reach the named receivers.
-    func validate(for peers: [String]) throws {
-        let address = peers.first { LinkAddress(parsing: $0) != nil }.map { TerminalText.escaped($0) }
+    func validateReceivers(_ receivers: [String]) throws {
+        let address = receivers.first { LinkAddress(parsing: $0) != nil }.map { TerminalText.escaped($0) }
         switch via {
         case .mesh:
             if let address { throw ValidationError("\(address) is an address; the mesh needs a name or an id") }
         case .bluetooth:
             if interface != nil { throw ValidationError("--interface is for the network; omit it, or --via bluetooth") }
-            try bluetooth.requireBluetooth()
+            try bluetooth.validateBluetooth()
             if let address { throw ValidationError("\(address) is an address; Bluetooth needs a name or an id") }
         case .network, nil: break
         }
     }
 
     /// Settings of a node that can find the named receivers. Addresses alone need no discovery.
-    func nodeSettings(_ machine: LocalMachine, for peers: [String], log: Logger) throws -> NodeSettings {
-        try bluetooth.requireAdapter()
-        let needsDiscovery = peers.isEmpty || peers.contains { LinkAddress(parsing: $0) == nil }
+    func nodeSettings(_ machine: LocalMachine, for receivers: [String], log: Logger) throws -> NodeSettings {
+        try bluetooth.requireNamedAdapter()
+        let needsDiscovery = receivers.isEmpty || receivers.contains { LinkAddress(parsing: $0) == nil }
         return try machine.nodeSettings(
             interface: interface, discovery: needsDiscovery && via != .bluetooth ? machine.discovery(log: log) : nil,
             radio: preferred == .network ? nil : bluetooth.makeOpener(log: log), log: log)
     }
 
     /// TLS for LocalSend devices; nil where none of the receivers can be one.
-    func localSendSecurity(of machine: LocalMachine, for peers: [String], log: Logger) -> (any LinkSecurity)? {
-        let addresses = peers.map { LinkAddress(parsing: $0) }
+    func localSendSecurity(of machine: LocalMachine, for receivers: [String], log: Logger) -> (any LinkSecurity)? {
+        let addresses = receivers.map { LinkAddress(parsing: $0) }
         let canBeDevice = addresses.isEmpty || addresses.contains { $0 == nil || $0?.port == Node.localSendPort }
         guard via == nil || via == .network, canBeDevice else { return nil }
         return machine.localSendSecurityIfAvailable(log: log)
