@@ -7,7 +7,7 @@ import Testing
 @Suite struct WaveformTests {
     @Test("peaks survive being written as a tag")
     func tag() throws {
-        let peaks = (0..<Waveform.count).map { UInt8($0 % 64) }
+        let peaks = (0..<Waveform.peakCount).map { UInt8($0 % 64) }
         let waveform = try #require(Waveform(peaks: peaks))
         #expect(Waveform(text: waveform.text[...]) == waveform)
     }

@@ -4,19 +4,19 @@ package struct Waveform: Sendable, Hashable {
     package let peaks: [UInt8]
 
     /// The number of peaks: enough for a wide terminal, and few enough for a tag.
-    package static let count = 128
-    static let highest = 63
+    package static let peakCount = 128
+    static let maximumPeak = 63
 
-    /// - Returns: nil unless there are ``count`` peaks of at most 63.
+    /// - Returns: nil unless there are ``peakCount`` peaks of at most 63.
     package init?(peaks: [UInt8]) {
-        guard peaks.count == Self.count, peaks.allSatisfy({ $0 <= Self.highest }) else { return nil }
+        guard peaks.count == Self.peakCount, peaks.allSatisfy({ $0 <= Self.maximumPeak }) else { return nil }
         self.peaks = peaks
     }
 
     /// - Parameter peak: the peak of a part of the note, as a share of full scale.
     init(peak: (Int) -> Double) {
-        peaks = (0..<Self.count).map { index in
-            UInt8((min(1, max(0, peak(index))).squareRoot() * Double(Self.highest)).rounded())
+        peaks = (0..<Self.peakCount).map { index in
+            UInt8((min(1, max(0, peak(index))).squareRoot() * Double(Self.maximumPeak)).rounded())
         }
     }
 
@@ -25,14 +25,14 @@ package struct Waveform: Sendable, Hashable {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 
     /// The placeholder in the tag while the note is recorded, of the same length as the waveform.
-    static let placeholder = [UInt8](repeating: UInt8(ascii: "."), count: count)
+    static let placeholder = [UInt8](repeating: UInt8(ascii: "."), count: peakCount)
 
     /// One character of the base64 alphabet for each peak.
     var text: [UInt8] { peaks.map { Self.alphabet[Int($0)] } }
 
     /// - Returns: nil for text of another length or with other characters, such as the placeholder.
     init?(text: ArraySlice<UInt8>) {
-        guard text.count == Self.count else { return nil }
+        guard text.count == Self.peakCount else { return nil }
         var peaks: [UInt8] = []
         for character in text {
             guard let value = Self.alphabet.firstIndex(of: character) else { return nil }

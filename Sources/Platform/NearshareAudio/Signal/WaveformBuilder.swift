@@ -30,8 +30,8 @@ package struct WaveformBuilder: Sendable {
         let used = min(all.count, max(1, (frames + bucketFrames - 1) / bucketFrames))
         return Waveform { index in
             guard used > 0, !all.isEmpty else { return 0 }
-            let start = index * used / Waveform.count
-            let end = max(start + 1, (index + 1) * used / Waveform.count)
+            let start = index * used / Waveform.peakCount
+            let end = max(start + 1, (index + 1) * used / Waveform.peakCount)
             return Double(all[start..<end].max() ?? 0) / 32_768
         }
     }
