@@ -288,7 +288,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" interface' -l 'interface' -d 'Look for peers on this network interface only.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" via' -l 'via' -rfka 'lan bluetooth'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" via' -l 'via' -d 'Look on one transport only: lan or bluetooth.' -rf
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" scan' -l 'scan' -d 'Ask each address of this machine\'s networks for LocalSend, too: at most 254 in each of four.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" scan' -l 'scan' -d 'Also probe the addresses of this machine\'s networks for LocalSend: at most 254 in each of four.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" adapter' -l 'adapter' -d 'Bluetooth adapter to use, such as hci0, or none for no Bluetooth (default: the first that is powered on).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" json' -l 'json' -d 'Write one JSON event per line to standard output.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse"' -s 'v' -d 'Log info messages (-v), debug messages (-vv) or trace messages (-vvv).'
@@ -323,7 +323,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare friends remove" version' -l 'version' -d 'Show the version.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare friends remove" h help' -s 'h' -l 'help' -d 'Show help information.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare chat" -eq 1' -fka '(__nearshare_custom_completion ---completion chat -- positional@0 (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare chat" public' -l 'public' -d 'Chat in the public room, which everyone in reach can read.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare chat" public' -l 'public' -d 'Chat in the public room, which everyone in range can read.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare chat" wait' -l 'wait' -rfka 'none sent delivered'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare chat" wait' -l 'wait' -d 'With a pipe: end when all lines are sent (the default) or delivered; or none.' -rf
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare chat" timeout' -l 'timeout' -d 'With a pipe: time to wait for that (default: 30).' -rfka ''
@@ -645,7 +645,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare setup" version' -l 'version' -d 'Show the version.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare setup" h help' -s 'h' -l 'help' -d 'Show help information.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor" inbox' -l 'inbox' -d 'Inbox to check (default: the configured one, or ~/Inbox).' -rfa '(__nearshare_complete_directories)'
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor" scan' -l 'scan' -d 'Ask each address of this machine\'s networks for LocalSend, too: at most 254 in each of four.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor" scan' -l 'scan' -d 'Also probe the addresses of this machine\'s networks for LocalSend: at most 254 in each of four.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor" json' -l 'json' -d 'Write one JSON event per line to standard output.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor" adapter' -l 'adapter' -d 'Bluetooth adapter to use, such as hci0, or none for no Bluetooth (default: the first that is powered on).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare doctor"' -s 'v' -d 'Log info messages (-v), debug messages (-vv) or trace messages (-vvv).'

@@ -402,7 +402,7 @@ private final class ChatHarness {
                 ])))
         #expect(chat.text.contains("THE KEY HAS CHANGED"))
         chat.press(.alt("1"))
-        #expect(chat.text.contains("everyone in reach can read this"))
+        #expect(chat.text.contains("everyone in range can read this"))
     }
 
     @Test("peers with the same name are told apart by their ids")

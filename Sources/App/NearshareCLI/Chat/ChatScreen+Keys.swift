@@ -76,7 +76,7 @@ extension ChatScreen {
         }
         guard canSend else {
             views.visible.hold(Self.typed(text))
-            addNotice("everyone in reach can read this: press Enter again to send it", at: now)
+            addNotice("everyone in range can read this: press Enter again to send it", at: now)
             return []
         }
         if let refusal = refusalOfBlocked(conversation) {
@@ -315,7 +315,7 @@ extension ChatScreen {
         if views.visible.conversation == .publicRoom {
             guard canSend else {
                 views.visible.hold("/send \(argument)")
-                addNotice("everyone in reach can read this: press Enter again to send it", at: now)
+                addNotice("everyone in range can read this: press Enter again to send it", at: now)
                 return []
             }
             return [.sendFile(path, .everyone, .sendFile(.publicRoom, path))]

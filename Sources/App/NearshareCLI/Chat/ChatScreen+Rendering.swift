@@ -210,7 +210,7 @@ extension ChatScreen {
         case nil:
             let commands = "/chat NAME opens a conversation, /help lists commands, Ctrl-C quits"
             line.append(isNarrow ? "/chat NAME, /help; Ctrl-C quits" : commands, .dim)
-        case .publicRoom?: line.append("everyone in reach can read this", .warning)
+        case .publicRoom?: line.append("everyone in range can read this", .warning)
         case .peer(let peer)?:
             let contact = contacts[peer]
             let nameColumns = isNarrow ? max(4, min(columns / 3, Self.maximumNameColumns)) : Self.maximumNameColumns

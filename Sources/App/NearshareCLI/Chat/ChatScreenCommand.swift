@@ -54,12 +54,12 @@ enum ChatScreenCommand: CaseIterable, Sendable {
     private var row: Row {
         switch self {
         case .chat: Row("/chat NAME", .peer, "open a conversation: a name, an unambiguous prefix of one, or an id")
-        case .public: Row("/public", .none, "the public room, which everyone in reach can read")
+        case .public: Row("/public", .none, "the public room, which everyone in range can read")
         case .who: Row("/who", .none, "list the peers nearby, and friends")
         case .send:
             Row(
                 "/send FILE", .file,
-                "send a file; Tab completes its name; /send --allow-unencrypted FILE for an app that takes no others")
+                "send a file; Tab completes its name; /send --allow-unencrypted FILE for an app without encryption")
         case .cancel: Row("/cancel [NAME]", .other, "cancel the file that is being sent; NAME: one of several")
         case .accept: Row("/accept [NUMBER]", .offer, "accept an offer; NUMBER: one of several")
         case .decline: Row("/decline [NUMBER]", .offer, "decline an offer; NUMBER: one of several")
@@ -72,8 +72,8 @@ enum ChatScreenCommand: CaseIterable, Sendable {
             Row(
                 "/verify [NAME]", .peer,
                 "how to verify a peer's key, and this machine's code; /verify LINK verifies a peer by the link of its code")
-        case .ping: Row("/ping [NAME]", .peer, "ask a peer for a sign of life")
-        case .trace: Row("/trace [NAME]", .peer, "like /ping, and through whom the answer came")
+        case .ping: Row("/ping [NAME]", .peer, "check whether a peer answers")
+        case .trace: Row("/trace [NAME]", .peer, "like /ping, and show the route of the answer")
         case .search: Row("/search TEXT", .other, "find lines of this conversation")
         case .export: Row("/export", .none, "write the conversation to a file in the inbox")
         case .clear: Row("/clear", .none, "remove the lines of the conversation")

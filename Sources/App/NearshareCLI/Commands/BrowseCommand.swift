@@ -28,7 +28,7 @@ struct BrowseCommand: AsyncParsableCommand {
         case bluetooth
     }
 
-    @Flag(help: "Ask each address of this machine's networks for LocalSend, too: at most 254 in each of four.")
+    @Flag(help: "Also probe the addresses of this machine's networks for LocalSend: at most 254 in each of four.")
     var scan = false
 
     @OptionGroup var bluetooth: BluetoothOptions

@@ -20,7 +20,7 @@ struct ChatCommand: ConfinedCommand {
         completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
     var peer: String?
 
-    @Flag(name: .customLong("public"), help: "Chat in the public room, which everyone in reach can read.")
+    @Flag(name: .customLong("public"), help: "Chat in the public room, which everyone in range can read.")
     var isPublic = false
 
     @Option(

@@ -47,7 +47,7 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     case unblock(name: String)
     /// Makes a peer a friend, or no longer one; a phone in range is told. Reply: ``ControlReply/contact(_:)``.
     case setFriend(PeerID, Bool)
-    /// Asks a peer in the mesh for a sign of life. Reply: ``ControlReply/pong(_:)``.
+    /// Checks whether a peer in the mesh answers. Reply: ``ControlReply/pong(_:)``.
     case ping(PeerID)
     /// The latest decisions of the node about the packets and bundles whose ids begin with a text. Reply:
     /// ``ControlReply/trace(_:)``.

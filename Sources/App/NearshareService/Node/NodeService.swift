@@ -268,7 +268,7 @@ package final class NodeService: NodeClient {
         }
     }
 
-    /// Asks a peer for a sign of life.
+    /// Checks whether a peer answers.
     /// - Throws: ``ControlFailure`` when there is no answer.
     // Not optimized: the optimizer of Swift 6.3.1 crashes on such functions.
     @_optimize(none)

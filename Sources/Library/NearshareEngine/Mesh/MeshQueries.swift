@@ -44,7 +44,7 @@ final class MeshQueries: Sendable {
     private static let pingTimeout = Duration.seconds(6)
     private static let pingInterval = Duration.seconds(2)
 
-    /// Asks a peer for a sign of life.
+    /// Checks whether a peer answers.
     /// - Returns: nil when it does not answer.
     func ping(_ peer: PeerID) async -> MeshPingResult? {
         let start = settings.clock()

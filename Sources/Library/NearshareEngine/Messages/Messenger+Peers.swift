@@ -66,7 +66,7 @@ extension Messenger {
             of: node.identity, name: node.name, nonce: node.random(MeshVerification.nonceByteCount), now: node.wallClock())
     }
 
-    /// Asks a peer in the mesh for a sign of life.
+    /// Checks whether a peer in the mesh answers.
     /// - Returns: nil when it does not answer.
     package func ping(_ id: PeerID) async -> MeshPingResult? { await mesh.queries.ping(id) }
 

@@ -2,7 +2,7 @@ package import NearshareBase
 
 /// The delivery status of a chat message. The raw values are stored.
 package enum MessageStatus: Int, Sendable, Hashable, Codable, Comparable {
-    /// Not sent yet: no peer that accepts it is in reach.
+    /// Not sent yet: no peer that accepts it is in range.
     case waiting = 0
     /// Accepted by a relay or by the recipient's node; in a public conversation: broadcast.
     case sent = 1

@@ -1,10 +1,10 @@
 package import NearshareBase
 
-/// The other side of a chat: one peer, or every peer in reach.
+/// The other side of a chat: one peer, or every peer in range.
 package enum Conversation: Sendable, Hashable {
     /// One peer, named by its key; display names may change.
     case peer(PeerID)
-    /// All peers in reach, unencrypted: bitchat's public room.
+    /// All peers in range, unencrypted: bitchat's public room.
     case publicRoom
 }
 

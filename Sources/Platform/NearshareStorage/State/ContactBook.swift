@@ -1,7 +1,7 @@
 package import NearshareBase
 package import NearshareCrypto
 
-/// The public keys of peers, to which messages can be sealed while the peers are not in reach: received from the peers
+/// The public keys of peers, to which messages can be sealed while the peers are not in range: received from the peers
 /// themselves or imported by the user. A value; ``ContactFile`` stores it.
 ///
 /// A known key is not a trusted one: the ``TrustStore`` stores the user's trust.
@@ -24,7 +24,7 @@ package struct ContactBook: Sendable, Hashable {
         package internal(set) var isProven: Bool
         /// The time at which these keys were stored.
         package let since: WallTime
-        /// The time at which the owner was last in reach, to within ``ContactBook/lastMetResolution``; ``since`` for an imported
+        /// The time at which the owner was last in range, to within ``ContactBook/lastMetResolution``; ``since`` for an imported
         /// key.
         package internal(set) var lastMet: WallTime
 
@@ -54,7 +54,7 @@ package struct ContactBook: Sendable, Hashable {
 
     // MARK: Changes
 
-    /// Records the announcement of a peer in reach. Imported keys do not change. A different signing key replaces the known one
+    /// Records the announcement of a peer in range. Imported keys do not change. A different signing key replaces the known one
     /// only if it is proven (K2).
     /// - Parameters:
     ///   - isProven: whether it was received inside a Noise session, that is, from the owner of the agreement key.

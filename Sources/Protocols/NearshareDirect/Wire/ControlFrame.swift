@@ -7,7 +7,7 @@ package enum ControlFrame: Sendable, Hashable {
     case hello(name: DisplayName, commitment: [UInt8], time: WallTime)
     /// The nonce that opens the commitment (32 bytes).
     case reveal(nonce: [UInt8])
-    /// Asks for a sign of life.
+    /// Asks the peer for an answer, so that its silence is noticed.
     case ping(UInt64)
     /// The answer to a ping, with its token.
     case pong(UInt64)

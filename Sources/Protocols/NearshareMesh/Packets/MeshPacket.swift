@@ -28,7 +28,7 @@ package struct MeshPacketType: RawRepresentable, Sendable, Hashable {
     package static let fileTransfer = Self(rawValue: 0x22)
     /// A post on a notice board.
     package static let boardPost = Self(rawValue: 0x23)
-    /// A request for a sign of life.
+    /// A request that the peer answers if it receives it.
     package static let ping = Self(rawValue: 0x26)
     /// The answer to a ping.
     package static let pong = Self(rawValue: 0x27)

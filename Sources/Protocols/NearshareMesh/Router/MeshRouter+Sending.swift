@@ -18,7 +18,7 @@ extension MeshRouter {
         send((try? compatible.encoded(using: &node.compressor)) == nil ? packet : compatible, isSigned: true)
     }
 
-    /// Asks a peer for a sign of life; `nonce` returns in ``MeshEvent/pong(from:nonce:)``.
+    /// Asks a peer for an answer; `nonce` returns in ``MeshEvent/pong(from:nonce:)``.
     package mutating func ping(_ peer: PeerID, nonce: [UInt8], now: Moment) {
         let ping = MeshPing(nonce: nonce, originTTL: MeshPacket.maximumTTL)
         send(
