@@ -28,6 +28,7 @@ struct TamperingTransport: StreamTransport {
 private final class TamperingLink: ForwardingLink {
     private struct State {
         var writes = 0
+        /// Bytes that follow the next write, so that the two are reordered.
         var held: [UInt8]?
     }
 
@@ -35,7 +36,7 @@ private final class TamperingLink: ForwardingLink {
     private let tampering: TamperingTransport.Tampering
     private let damagedLinks: Monitor<Int>
     private let state = Monitor(State())
-    /// Handshake, greeting and admission are complete by then.
+    /// The number of the write that is tampered with: handshake, greeting and admission are complete before it.
     private static let tamperedWrite = 40
 
     init(_ inner: any StreamLink, _ tampering: TamperingTransport.Tampering, _ damagedLinks: Monitor<Int>) {
@@ -50,7 +51,7 @@ private final class TamperingLink: ForwardingLink {
         }
     }
 
-    /// All data passes ``write(_:)``.
+    /// Writes nothing, so that all data passes ``write(_:)``.
     func writeWithoutBlocking(_ bytes: UnsafeRawBufferPointer) throws(LinkError) -> Int { 0 }
 
     private func pieces(_ bytes: [UInt8]) -> [[UInt8]] {

@@ -25,7 +25,7 @@ import Testing
         return transfer
     }
 
-    @Test func `its link is cut only when nothing has moved for the time`() {
+    @Test func `the link of a transfer is cut only when nothing has moved for the time`() {
         let transfer = incoming()
         clock.advance(by: .milliseconds(900))
         transfer.recordProgress(to: 10, entries: 0)
@@ -37,7 +37,7 @@ import Testing
         #expect(cuts.count == 1)
     }
 
-    @Test func `after its end there is no link to cut`() async {
+    @Test func `after the end of a transfer there is no link to cut`() async {
         let transfer = incoming()
         transfer.end(TransferResult(outcome: .interrupted))
         clock.advance(by: .seconds(10))
@@ -48,7 +48,7 @@ import Testing
         #expect(await transfer.result.outcome == .interrupted)
     }
 
-    @Test func `a cancel before its action is known is not lost`() {
+    @Test func `the action for a cancel is run also when it is set after the cancel`() {
         let transfer = incoming()
         transfer.cancel()
         let cancels = CallCounter()
@@ -56,7 +56,7 @@ import Testing
         #expect(cancels.count == 1)
     }
 
-    @Test func `progress ends with the end`() async {
+    @Test func `the progress of a transfer ends with the transfer`() async {
         let transfer = incoming()
         let progress = transfer.progress
         transfer.end(TransferResult(outcome: .completed))
