@@ -8,7 +8,7 @@ import Testing
         (UInt64.max, "18.4 EB"),
     ])
     func `bytes are told with three digits at most`(_ bytes: UInt64, _ text: String) {
-        #expect(bytes.asByteCount == text)
+        #expect(bytes.formattedByteCount == text)
     }
 
     @Test(

@@ -45,7 +45,7 @@ import Testing
     func remaining() {
         var now = snapshot(.recording)
         now.byteCount = 2048
-        #expect(VoiceScreen.recorder(now, columns: 80, style: plain)[0].hasSuffix(now.byteCount.asByteCount))
+        #expect(VoiceScreen.recorder(now, columns: 80, style: plain)[0].hasSuffix(now.byteCount.formattedByteCount))
         now.secondsLeft = 61
         #expect(VoiceScreen.recorder(now, columns: 80, style: plain)[0].hasSuffix("1:01 left"))
     }

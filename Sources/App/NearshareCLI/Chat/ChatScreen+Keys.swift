@@ -32,7 +32,7 @@ extension ChatScreen {
     private mutating func insert(_ text: String, at now: WallTime) {
         guard !views.visible.editor.insert(text) else { return }
         addNotice(
-            "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).asByteCount); "
+            "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).formattedByteCount); "
                 + "save it as a file, and use /send", at: now)
     }
 

@@ -484,7 +484,7 @@ extension ChatScreen {
     /// The state of a transfer, escaped for a terminal.
     private static func sentence(_ transfer: TransferStatus) -> String {
         let name = NameText.shown(transfer.name)
-        let size = transfer.total.map { " of \($0.asByteCount)" } ?? ""
+        let size = transfer.total.map { " of \($0.formattedByteCount)" } ?? ""
         let what = transfer.isIncoming ? "receiving \(name)" : "sending \(name)"
         switch transfer.outcome {
         case nil:

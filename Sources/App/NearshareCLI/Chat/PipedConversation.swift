@@ -243,7 +243,7 @@ final class PipedConversation: Sendable {
             guard text.utf8.count <= ChatMessage.maximumTextByteCount else {
                 throw ControlFailure(
                     .refused,
-                    "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).asByteCount); send it as a file")
+                    "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).formattedByteCount); send it as a file")
             }
             recordAcceptance(of: try await client.sendLine(text, in: conversation), continuation)
         } catch {

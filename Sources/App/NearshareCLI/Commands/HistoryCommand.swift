@@ -63,13 +63,14 @@ struct HistoryCommand: AsyncParsableCommand {
         let outcome = isPresent ? "nothing new" : entry.outcomeWord + entry.reasonSuffix
         let size: String
         if isCompleted {
-            size = isPresent ? "-" : sentSize.asByteCount
+            size = isPresent ? "-" : sentSize.formattedByteCount
         } else if let offered = entry.offeredSize {
             size =
-                sentSize > 0 && sentSize < offered ? "\(sentSize.asByteCount) of \(offered.asByteCount)" : offered.asByteCount
+                sentSize > 0 && sentSize < offered
+                ? "\(sentSize.formattedByteCount) of \(offered.formattedByteCount)" : offered.formattedByteCount
         } else {
             // The size of what has arrived, "0 B", would be taken for that of the content.
-            size = sentSize == 0 ? "-" : sentSize.asByteCount
+            size = sentSize == 0 ? "-" : sentSize.formattedByteCount
         }
         return [
             entry.when.localText, isReceived ? "from" : "to", entry.listedName, size, outcome,

@@ -315,7 +315,7 @@ struct SendCommand: AsyncParsableCommand {
             let path = entry.path.map { String(decoding: $0.bytes, as: UTF8.self) }.joined(separator: "/")
             let (kind, facts) =
                 switch entry.kind {
-                case .file: ("file", "  (\((entry.size ?? 0).asByteCount))")
+                case .file: ("file", "  (\((entry.size ?? 0).formattedByteCount))")
                 case .folder: ("folder", "/")
                 case .link(let target):
                     ("link", " -> \(TerminalText.escaped(String(decoding: target, as: UTF8.self), columns: 4096))")
@@ -326,7 +326,7 @@ struct SendCommand: AsyncParsableCommand {
                 Console.writeResult(TerminalText.path(path) + facts)
             }
         }
-        let size = (source.offer.totalSize ?? 0).asByteCount
+        let size = (source.offer.totalSize ?? 0).formattedByteCount
         if !output.json, !quiet { Console.notice("\(counts.text), \(size); nothing was sent") }
     }
 

@@ -175,7 +175,7 @@ struct VoiceRecordCommand: ConfinedCommand {
             parameters.settings.limit = NoteSizeLimit.smaller(requestedLimit, receivers.limit)
             if parameters.settings.limit != requestedLimit, let text = receivers.limitText {
                 if let requestedLimit {
-                    Console.warn("--limit \(requestedLimit.byteCount.asByteCount) is too large: \(text)")
+                    Console.warn("--limit \(requestedLimit.byteCount.formattedByteCount) is too large: \(text)")
                 }
                 parameters.receiverLimit = text
             }

@@ -50,7 +50,7 @@ struct VoiceListCommand: AsyncParsableCommand {
                 entries.map { entry in
                     [
                         entry.note.id, entry.time.localText, entry.originText, entry.note.duration.asClock,
-                        entry.note.summary.byteCount.asByteCount,
+                        entry.note.summary.byteCount.formattedByteCount,
                         TerminalText.escaped(shownPath(entry.note.path), columns: 4096),
                     ]
                 })

@@ -26,7 +26,7 @@ struct VoiceShowCommand: AsyncParsableCommand {
             if let recorded = found.recordedText { rows.append(["recorded", recorded]) }
             rows += [
                 ["length", found.duration.asClock], ["bit rate", found.bitrateText],
-                ["size", found.summary.byteCount.asByteCount],
+                ["size", found.summary.byteCount.formattedByteCount],
             ]
             for line in Table.lines(rows) { Console.writeResult(line, isMessage: true) }
             if found.summary.isTruncated { Console.warn("its end is missing: it was truncated in transit") }

@@ -6,8 +6,8 @@ enum PartText {
     /// - Parameter receiver: escaped; nil where this user has accepted it.
     static func sentence(_ part: OfferPart.Counts, by receiver: String?) -> String {
         let files = "\(part.accepted) of \(part.offered) \(part.offered == 1 ? "file" : "files")"
-        return receiver.map { "\($0) has accepted \(files), \(part.size.asByteCount)" }
-            ?? "\(files) accepted, \(part.size.asByteCount)"
+        return receiver.map { "\($0) has accepted \(files), \(part.size.formattedByteCount)" }
+            ?? "\(files) accepted, \(part.size.formattedByteCount)"
     }
 
     static func json(_ part: OfferPart.Counts) -> JSONValue {

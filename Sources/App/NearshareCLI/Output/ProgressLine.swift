@@ -18,7 +18,7 @@ enum ProgressLine {
         case .connecting: return line(label, "connecting…", columns: columns)
         case .waiting: return line(label, "waiting for an answer…", columns: columns)
         case .comparing: return line(label, "comparing with received parts…", columns: columns)
-        case .finishing: return line(label, "\(progress.done.asByteCount), finishing…", columns: columns)
+        case .finishing: return line(label, "\(progress.done.formattedByteCount), finishing…", columns: columns)
         case .moving, .ended: break
         }
         var facts = facts(of: progress, silence: silence)
@@ -59,7 +59,9 @@ enum ProgressLine {
         if silence >= stallTime {
             facts.append(Fact(text: "no answer for \(silence.asLargestUnit)", rank: 1))
         } else {
-            if let rate = progress.rate { facts.append(Fact(text: "\(UInt64(saturating: rate).asByteCount)/s", rank: 2)) }
+            if let rate = progress.rate {
+                facts.append(Fact(text: "\(UInt64(saturating: rate).formattedByteCount)/s", rank: 2))
+            }
             if let left = progress.timeLeft { facts.append(Fact(text: "\(left.asClock) left", rank: 1)) }
         }
         return facts

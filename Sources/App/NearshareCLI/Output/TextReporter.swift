@@ -204,13 +204,14 @@ struct TextReporter: Reporter {
     private static func sizes(of result: SendResult) -> String {
         let (earlier, present) = (result.resumedByteCount, result.compared?.unsentByteCount ?? 0)
         let sent = result.byteCount.subtractingClamped(earlier).subtractingClamped(present)
-        guard sent < result.byteCount else { return result.byteCount.asByteCount }
+        guard sent < result.byteCount else { return result.byteCount.formattedByteCount }
         let parts =
-            ["\(sent.asByteCount) of \(result.byteCount.asByteCount) sent"]
-            + (earlier > 0 ? ["\(earlier.asByteCount) sent earlier"] : [])
+            ["\(sent.formattedByteCount) of \(result.byteCount.formattedByteCount) sent"]
+            + (earlier > 0 ? ["\(earlier.formattedByteCount) sent earlier"] : [])
             // A newer file there is another one.
             + (present > 0
-                ? ["\(present.asByteCount) \((result.compared?.newerCount ?? 0) > 0 ? "not needed" : "already there")"] : [])
+                ? ["\(present.formattedByteCount) \((result.compared?.newerCount ?? 0) > 0 ? "not needed" : "already there")"]
+                : [])
         return parts.joined(separator: ", ")
     }
 
@@ -239,7 +240,7 @@ struct TextReporter: Reporter {
         // On the console, the line about the end names the sender.
         let author = isPublished ? sender.map { " from \($0.name.shown(of: $0.id))" } ?? "" : ""
         let type = item.detectedType.map { ", \($0)" } ?? ""
-        var facts = item.kind == .folder ? "folder" : "\(item.size.asByteCount)\(type)"
+        var facts = item.kind == .folder ? "folder" : "\(item.size.formattedByteCount)\(type)"
         if item.isPresent { facts += ", already there" }
         if item.replacedCount > 0 {
             facts += ", \(item.replacedCount) \(item.replacedCount == 1 ? "file" : "files") replaced"

@@ -224,7 +224,7 @@ final class RecordingSession: Sendable {
     private func lines(_ recording: Recording) -> [String] {
         let now = recording.snapshot
         guard parameters.source.isMicrophone else {
-            return ["encoding  \(now.elapsed.asClock)  \(now.byteCount.asByteCount)"]
+            return ["encoding  \(now.elapsed.asClock)  \(now.byteCount.formattedByteCount)"]
         }
         return VoiceScreen.recorder(now, columns: TerminalProperties.size(of: STDERR_FILENO).columns, style: style)
     }
@@ -287,13 +287,13 @@ final class RecordingSession: Sendable {
                 .interrupted, "ended by a signal; the recording, \(lengthText), is kept in \(shown(file.path))")
         case .limit:
             say(
-                "the size limit of \(parameters.settings.limit?.byteCount.asByteCount ?? "") is reached after \(lengthText); the recording is kept"
+                "the size limit of \(parameters.settings.limit?.byteCount.formattedByteCount ?? "") is reached after \(lengthText); the recording is kept"
             )
         case .requested, .interrupted, .duration, .sourceEnded: break
         }
         let trimmed = result.recorded - result.duration
         let remark = trimmed >= .seconds(1) ? "; \(trimmed.asClock) of silence removed" : ""
-        say("voice note, \(lengthText), \(note.summary.byteCount.asByteCount)\(remark)")
+        say("voice note, \(lengthText), \(note.summary.byteCount.formattedByteCount)\(remark)")
         return note
     }
 

@@ -19,7 +19,7 @@ enum VoiceScreen {
         let isSilent = !isPaused && !now.hasSound && now.elapsed >= .seconds(3)
         let word = isPaused ? "paused" : isWaiting ? "waiting for sound" : isSilent ? "nothing heard yet" : "recording"
         let clock = now.elapsed.asClock
-        let left = now.secondsLeft.map { "\(Duration.seconds($0).asClock) left" } ?? now.byteCount.asByteCount
+        let left = now.secondsLeft.map { "\(Duration.seconds($0).asClock) left" } ?? now.byteCount.formattedByteCount
         var title = "\(mark) \(style.bold(clock))"
         var used = 2 + clock.count
         if used + word.count + left.count + 4 <= width {

@@ -187,7 +187,7 @@ package struct MachineDiagnosis: Sendable {
         do {
             let inbox = try machine.inbox(path)
             let state = try inbox.check() ? "is writable" : "is made when something arrives"
-            let free = inbox.freeSpace.map { ", \($0.asByteCount) free" } ?? ""
+            let free = inbox.freeSpace.map { ", \($0.formattedByteCount) free" } ?? ""
             report(Finding(.ok, "inbox", "\(TerminalText.escaped(inbox.path, columns: 400)) \(state)\(free)"))
             let waiting = inbox.pendingPaths.count
             guard waiting > 0 else { return }

@@ -77,7 +77,7 @@ struct NodeSender: Sendable {
         guard known.isReachable else { throw ControlFailure(.peerNotFound, "\(name) is not in range") }
         throw ControlFailure(
             .tooLarge,
-            "\(file) has \(size.asByteCount), and the mesh carries at most \(UInt64(limit).asByteCount) to \(name); "
+            "\(file) has \(size.formattedByteCount), and the mesh carries at most \(UInt64(limit).formattedByteCount) to \(name); "
                 + MeshAdvice.forLargeFile(to: contact.software))
     }
 
@@ -89,7 +89,7 @@ struct NodeSender: Sendable {
         let limit = UInt64(MessageRequest.recommendedRadioFileByteCount)
         let advice =
             needsRadio && byteCount > limit
-            ? ", as it goes over Bluetooth; up to \(limit.asByteCount) is best with Bluetooth" : ""
+            ? ", as it goes over Bluetooth; up to \(limit.formattedByteCount) is best with Bluetooth" : ""
         return "\(time.asClock) at least\(advice)"
     }
 

@@ -161,12 +161,12 @@ package struct NotificationMachine: Sendable {
             notification.actions = [.init(Self.playKey, "Play"), .init(Self.folderKey, "Open folder")]
         case .file(let startsPrograms):
             notification = DesktopNotification(
-                "received \(arrival.name)\(sender)", [byteCount.asByteCount], category: "transfer.complete")
+                "received \(arrival.name)\(sender)", [byteCount.formattedByteCount], category: "transfer.complete")
             notification.actions = [.init(Self.folderKey, "Open folder")]
             if !startsPrograms { notification.actions.insert(.init(Self.openKey, "Open"), at: 0) }
         case .folder:
             notification = DesktopNotification(
-                "received \(arrival.name)\(sender)", [byteCount.asByteCount], category: "transfer.complete")
+                "received \(arrival.name)\(sender)", [byteCount.formattedByteCount], category: "transfer.complete")
             notification.actions = [.init(Self.folderKey, "Open folder")]
         }
         if items.startsPrograms {

@@ -62,7 +62,7 @@ package final class SendNotifications: Reporter {
             state.withLock { $0.code = nil }
             show(["the connection to \(name) was lost; trying again"])
         case .sent(let result) where result.outcome == .completed:
-            show(["sent, \(result.byteCount.asByteCount)"], category: "transfer.complete", isLast: true)
+            show(["sent, \(result.byteCount.formattedByteCount)"], category: "transfer.complete", isLast: true)
         case .warning(let line): log.warning("\(line)")
         default: break
         }

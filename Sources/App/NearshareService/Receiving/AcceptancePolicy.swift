@@ -100,7 +100,8 @@ package struct AcceptancePolicy: Sendable {
         }
         let size = offer.byteCountForLimit
         if checksSize, let limit = limits.maximumSize, size > limit {
-            return .decline(.tooLarge, detail: "it is \(size.asByteCount), and --max-size is \(limit.asByteCount)")
+            return .decline(
+                .tooLarge, detail: "it is \(size.formattedByteCount), and --max-size is \(limit.formattedByteCount)")
         }
         if offer.entryCount > limits.maximumEntries {
             return .decline(
@@ -114,8 +115,8 @@ package struct AcceptancePolicy: Sendable {
         return .decline(
             .noSpace,
             detail:
-                "it needs \(needed.asByteCount), but only \(freeSpace.asByteCount) can be used, because "
-                + "\(limits.minimumFreeByteCount.asByteCount) of the disk must stay free")
+                "it needs \(needed.formattedByteCount), but only \(freeSpace.formattedByteCount) can be used, because "
+                + "\(limits.minimumFreeByteCount.formattedByteCount) of the disk must stay free")
     }
 
     /// Counts bytes towards the limit of a peer. Without effect where the user answers.
@@ -128,8 +129,9 @@ package struct AcceptancePolicy: Sendable {
             let size = byteCount ?? 0
             return .decline(
                 .tooLarge,
-                detail: "it takes \(size.asByteCount), and after the earlier \(used.asByteCount) --max-per-peer leaves "
-                    + "\((limit - min(limit, used)).asByteCount) of \(limit.asByteCount)")
+                detail:
+                    "it takes \(size.formattedByteCount), and after the earlier \(used.formattedByteCount) --max-per-peer leaves "
+                    + "\((limit - min(limit, used)).formattedByteCount) of \(limit.formattedByteCount)")
         }
     }
 }

@@ -30,7 +30,7 @@ final class OutputSink: ResourceSink {
     func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
         written += UInt64(bytes.count)
         if let limit, written > limit {
-            throw StorageError(.overLimit, "more than the limit of \(limit.asByteCount) was received")
+            throw StorageError(.overLimit, "more than the limit of \(limit.formattedByteCount) was received")
         }
         if written == UInt64(bytes.count), !bytes.isEmpty { onOutput() }
         if escaper != nil {

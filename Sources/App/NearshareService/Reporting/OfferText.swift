@@ -33,8 +33,8 @@ package enum OfferText {
         text += "\(describe(peer.trustStatus))\(path(of: peer)), \(peer.id.hex): \(name.quoted(of: peer.id)) offers"
         text += "\(invitation.isForEveryone ? " to everyone" : ""):\n"
         var facts = "  \(totalSize(of: offer))"
-        if receivedSize > 0 { facts += ", \(receivedSize.asByteCount) of it received earlier" }
-        if let freeSpace { facts += ", \(freeSpace.asByteCount) free on this machine" }
+        if receivedSize > 0 { facts += ", \(receivedSize.formattedByteCount) of it received earlier" }
+        if let freeSpace { facts += ", \(freeSpace.formattedByteCount) free on this machine" }
         facts += "\n"
         if let refusal { facts += "  all of it cannot be accepted: \(refusal)\n" }
         if let warning = starterWarning(of: invitation) { facts += "  \(warning)\n" }
@@ -151,7 +151,7 @@ package enum OfferText {
     static func line(_ entry: EntryHeader) -> String {
         let shown = quoted(path(of: entry), columns: nameColumns)
         switch entry.kind {
-        case .file: return "\(shown)  \(entry.size?.asByteCount ?? "size unknown")"
+        case .file: return "\(shown)  \(entry.size?.formattedByteCount ?? "size unknown")"
         case .folder: return "\(shown)/"
         case .link: return "\(shown)  link"
         }
@@ -164,7 +164,7 @@ package enum OfferText {
     }
 
     private static func totalSize(of offer: Offer) -> String {
-        offer.totalSize.map { "\($0.asByteCount) in total" } ?? "total size unknown"
+        offer.totalSize.map { "\($0.formattedByteCount) in total" } ?? "total size unknown"
     }
 
     /// The numbers of entries of each kind.
@@ -205,7 +205,7 @@ package enum OfferText {
     ///   - contents: of a folder; nil where it is not known.
     ///   - columns: limit on the width, from 40 on.
     static func line(_ item: OfferedItem, contents: String? = nil, columns: Int = lineColumns) -> String {
-        let size = item.size?.asByteCount ?? "size unknown"
+        let size = item.size?.formattedByteCount ?? "size unknown"
         let (name, facts): (String, String)
         switch item.kind {
         case .text: return "a message of \(size)"

@@ -4,7 +4,7 @@ internal import Nearshare
 package enum ProgressText {
     /// The bytes that have been transferred, and the total where it is known: "1.0 MB of 2.0 MB".
     package static func byteCounts(_ done: UInt64, of total: UInt64?) -> String {
-        done.asByteCount + (total.map { " of \($0.asByteCount)" } ?? "")
+        done.formattedByteCount + (total.map { " of \($0.formattedByteCount)" } ?? "")
     }
 
     /// The completed part, 0 to 100; an empty transfer is complete.

@@ -22,7 +22,7 @@ enum MeshAdvice {
         let names = excluded.prefix(maximumNameCount).map(\.name.shown).joined(separator: ", ")
         let others = excluded.count > maximumNameCount ? " and \(excluded.count - maximumNameCount) others" : ""
         let apps = excluded.count == 1 ? "whose app takes" : "whose apps take"
-        return "too large for \(names)\(others), \(apps) at most \(UInt64(clamping: limit).asByteCount)"
+        return "too large for \(names)\(others), \(apps) at most \(UInt64(clamping: limit).formattedByteCount)"
     }
 
     private static let maximumNameCount = 3

@@ -56,7 +56,7 @@ package struct VoiceNoteReceivers: Sendable {
         limit = NoteSizeLimit(byteCount: maximumByteCount)
         let isNarrow = maximumByteCount < NoteSizeLimit.mesh.byteCount
         let path = isNarrow ? "'s phone accepts" : " is reached through the mesh, which carries"
-        let text = "\(name.shown)\(path) notes of at most \(maximumByteCount.asByteCount)"
+        let text = "\(name.shown)\(path) notes of at most \(maximumByteCount.formattedByteCount)"
         (limitText, notices) = (text, [text])
     }
 

@@ -1,6 +1,6 @@
 extension UInt64 {
     /// A number of bytes in powers of 1000, with at most three digits: "512 B", "1.4 KB", "3.2 GB".
-    package var asByteCount: String {
+    package var formattedByteCount: String {
         guard self >= 1000 else { return "\(self) B" }
         var value = Double(self)
         var unit = -1

@@ -193,7 +193,8 @@ private final class PageItemReader: Sendable {
         guard size != nil || UInt64(state.next) < limit else {
             throw StorageError(
                 .overLimit,
-                "a page takes at most \(PageShare.maximumInMemoryByteCount.asByteCount) of standard input; send a file instead")
+                "a page takes at most \(PageShare.maximumInMemoryByteCount.formattedByteCount) of standard input; send a file instead"
+            )
         }
         var content = [UInt8](repeating: 0, count: PageShare.chunkByteCount)
         var count = 0

@@ -40,7 +40,7 @@ struct TransferQuota {
     func checkSize() throws(StorageError) {
         let size = Offer.byteCountForLimit(storedByteCount)
         guard let limit = limits.maximumSize, size > limit else { return }
-        throw StorageError(.overLimit, "\(size.asByteCount) exceed the limit of \(limit.asByteCount)")
+        throw StorageError(.overLimit, "\(size.formattedByteCount) exceed the limit of \(limit.formattedByteCount)")
     }
 
     /// Admits the content that is still to be received, if it keeps to all limits, and reserves its bytes.
@@ -71,8 +71,9 @@ struct TransferQuota {
         let missing = needed.addingClamped(limits.minimumFreeByteCount).subtractingClamped(free)
         throw StorageError(
             .noSpace,
-            "\(needed.asByteCount) are still to be received, and \(space.asByteCount) of the disk can be used, as "
-                + "\(limits.minimumFreeByteCount.asByteCount) stay free; free \(missing.asByteCount) more and try again")
+            "\(needed.formattedByteCount) are still to be received, and \(space.formattedByteCount) of the disk can be used, as "
+                + "\(limits.minimumFreeByteCount.formattedByteCount) stay free; free \(missing.formattedByteCount) more and try again"
+        )
     }
 
     /// Checks one write.
@@ -89,7 +90,7 @@ struct TransferQuota {
         let entries = offer.byteCountForLimit.subtractingClamped(offer.totalSize ?? 0)
             .subtractingClamped(present.count.multipliedClamped(by: Offer.diskByteCountPerEntry))
         if let limit = limits.maximumSize, sent.addingClamped(entries) > limit {
-            throw StorageError(.overLimit, "more than the limit of \(limit.asByteCount) was received")
+            throw StorageError(.overLimit, "more than the limit of \(limit.formattedByteCount) was received")
         }
         try checkFreeSpace(beyond: byteCount, received: received, free: free)
     }
@@ -128,7 +129,7 @@ struct TransferQuota {
         }
         return StorageError(
             .noSpace,
-            "the disk is full and \(totalSize.subtractingClamped(received).asByteCount) are still to come; "
+            "the disk is full and \(totalSize.subtractingClamped(received).formattedByteCount) are still to come; "
                 + "free some space, and repeat the send to resume")
     }
 }

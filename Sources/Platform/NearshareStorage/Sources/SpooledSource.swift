@@ -39,7 +39,7 @@ package final class SpooledSource: ResourceSource {
             let readCount = try reader.read(into: buffer)
             guard readCount > 0 else { break }
             guard UInt64(readCount) <= limit - count else {
-                throw StorageError(.overLimit, "there are more than \(limit.asByteCount)")
+                throw StorageError(.overLimit, "there are more than \(limit.formattedByteCount)")
             }
             uncheckedCount += UInt64(readCount)
             if uncheckedCount >= Self.checkInterval {

@@ -5,7 +5,7 @@ package import NearshareInterfaces
 package struct TextSource: ResourceSource {
     package static let maximumByteCount = 64 << 10
     package static let tooLong = StorageError(
-        .overLimit, "the limit for text is \(UInt64(maximumByteCount).asByteCount); send it as a file")
+        .overLimit, "the limit for text is \(UInt64(maximumByteCount).formattedByteCount); send it as a file")
     /// The name of the file in which the receiver stores it.
     package static let fileName = "message.txt"
 

@@ -113,7 +113,7 @@ package enum MeshSendError: Error, Sendable, Hashable, CustomStringConvertible {
         case .unknownPeer: "peer not found in the mesh"
         case .emptyFile: "the mesh carries no empty files, which phones refuse; add content"
         case .fileTooLarge(let limit):
-            "too large for the mesh, which carries at most \(UInt64(limit).asByteCount) to this peer"
+            "too large for the mesh, which carries at most \(UInt64(limit).formattedByteCount) to this peer"
         case .textTooLong(let limit): "a message has at most \(limit) bytes; split it"
         case .sealedFilesSupported: "the app of the peer takes encrypted files; send it encrypted"
         case .queueFull: "too many messages are waiting for this peer; try again later"
