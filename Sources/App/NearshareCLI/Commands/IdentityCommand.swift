@@ -142,7 +142,7 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
         let keyDescription =
             identity.map { "the key of this machine (\($0.peerID))" } ?? "the key of this machine, if there is one"
         let inbox = machine.configuration.inbox ?? machine.directories.defaultInbox
-        let pendingCount = (try? machine.inbox(nil).pendingPaths.count) ?? 0
+        let pendingCount = (try? machine.inbox(nil, limits: InboxLimits()).pendingPaths.count) ?? 0
         let question =
             """
             this permanently removes, with everything in \(TerminalText.path(machine.state.path)):

@@ -48,7 +48,7 @@ struct InboxListCommand: AsyncParsableCommand {
                 }
                 return
             }
-            let pending = try machine.inbox(inbox).pendingPaths
+            let pending = try machine.inbox(inbox, limits: InboxLimits()).pendingPaths
             if output.json {
                 for entry in entries {
                     JSONEvents.emit(

@@ -81,7 +81,7 @@ private struct SetupDialogue {
     }
 
     private mutating func askInbox() async throws -> String? {
-        try await ask("folder for received files", current: machine.inbox().path) { text in
+        try await ask("folder for received files", current: machine.inbox(nil, limits: InboxLimits()).path) { text in
             guard text.hasPrefix("/") || text == "~" || text.hasPrefix("~/") else {
                 throw InvalidAnswer("the path begins with / or ~/")
             }

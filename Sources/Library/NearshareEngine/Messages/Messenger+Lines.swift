@@ -141,8 +141,10 @@ extension Messenger {
         for line in lines {
             // The public room has no acknowledgements: it was sent once.
             if line.message.conversation == .publicRoom, line.message.status >= .sent { continue }
-            let bundles = line.parts.filter(\.isBundle)
-            let isStored = bundles.contains { BundleID(hex: $0.id).map(messages.isStored) ?? false }
+            var isStored = false
+            for part in line.parts where part.isBundle && !isStored {
+                if let id = BundleID(hex: part.id) { isStored = try messages.isStored(id) }
+            }
             if !isStored { try dispatch(line.message) }
         }
     }
