@@ -57,6 +57,7 @@ import Nearshare
             for await question in session.identityQuestions {
                 question.answer(isSame: await ask("does \(question.check.peer.name) see \(question.check.shortCode)?"))
             }
+            // a no holds as long as the session: the same key causes no further question
         }
         defer { questions.cancel() }
         for try await case .found(let peer) in try await node.browse(for: ServiceType("my-chat"))

@@ -48,7 +48,9 @@ struct JoinOrder: Sendable {
         _ own: PeerID, among present: [PeerID], linked: [PeerID], limit: Int, now: MonotonicInstant
     ) -> Bool {
         let answerCount = refusers.union(linked).count
-        guard present.count >= limit, answerCount >= min(limit / 2, SessionTopology.hubCount), isNew(now: now) else { return false }
+        guard present.count >= limit, answerCount >= min(limit / 2, SessionTopology.hubCount), isNew(now: now) else {
+            return false
+        }
         return present.count { seniors.contains($0) || $0 < own } >= limit
     }
 
