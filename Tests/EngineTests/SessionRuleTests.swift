@@ -1,10 +1,11 @@
 import NearshareBase
 import NearshareDirect
-import NearshareEngine
 import NearshareInterfaces
 import NearshareTCP
 import NearshareTesting
 import Testing
+
+@testable import NearshareEngine
 
 /// Admission to a session, and the guarantees for its members.
 extension SessionStoryTests {
@@ -70,6 +71,46 @@ extension SessionStoryTests {
                         guest.beginShutdown()
                         try await group.waitForAll()
                     }
+                }
+            }
+        }
+    }
+
+    @Test(
+        "of two peers that two members invite for the last place one joins, and no older member leaves",
+        arguments: LinkKind.allCases)
+    func lastPlace(_ linkKind: LinkKind) async throws {
+        var settings = Self.trusting
+        settings.memberLimit = 3
+        try await withSession(of: 2, linkKind, settings: settings) { [settings] network, sessions in
+            try await withNode(network.settings(2)) { first in
+                try await withNode(network.settings(3)) { second in
+                    let listeners = [try first.listen(), try second.listen()]
+                    let guests = try await withThrowingTaskGroup(of: Session?.self) { group in
+                        for (number, listener) in listeners.enumerated() {
+                            // Fails for one of them, unless its session ends a moment later.
+                            group.addTask {
+                                _ = try? await sessions[number].invite(network.destination(number + 2, listener.port))
+                                return nil
+                            }
+                            group.addTask {
+                                let invitation = await withTimeout(.seconds(5)) {
+                                    await listener.sessionInvitations.first { _ in true }
+                                }
+                                return try? invitation??.accept(settings)
+                            }
+                        }
+                        var guests: [Session] = []
+                        for try await session in group { if let session { guests.append(session) } }
+                        return guests
+                    }
+                    try await sessions[0].waitUnannounced { _ in
+                        let staying = sessions + guests.filter { !$0.isOver && !$0.members.isEmpty }
+                        return staying.count == 3
+                            && staying.allSatisfy { $0.members.count == 2 && $0.members.allSatisfy(\.state.isConnected) }
+                    }
+                    #expect(sessions.allSatisfy { !$0.isOver })
+                    for guest in guests { await guest.leave(waiting: .zero) }
                 }
             }
         }

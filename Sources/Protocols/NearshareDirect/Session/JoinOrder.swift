@@ -5,6 +5,7 @@ internal import NearshareBase
 /// members that were there before, in the order of ids.
 struct JoinOrder: Sendable {
     private var seniors: Set<PeerID> = []
+    private var juniors: Set<PeerID> = []
     /// The time at which this member joined others; nil while it is alone.
     private var joinTime: MonotonicInstant?
     /// The members that have refused this one because the session is full.
@@ -14,11 +15,11 @@ struct JoinOrder: Sendable {
 
     /// Records that this member was alone, and has joined another one.
     mutating func recordJoin(of other: PeerID, now: MonotonicInstant) {
-        (joinTime, seniors, awaitsRoster, refusers) = (now, [other], true, [])
+        (joinTime, seniors, juniors, awaitsRoster, refusers) = (now, [other], [], true, [])
     }
 
     /// Records that this member is alone again.
-    mutating func recordEnd() { (joinTime, seniors, awaitsRoster, refusers) = (nil, [], false, []) }
+    mutating func recordEnd() { (joinTime, seniors, juniors, awaitsRoster, refusers) = (nil, [], [], false, []) }
 
     /// Records that a member has refused this one because the session is full.
     mutating func recordRefusal(of id: PeerID) { refusers.insert(id) }
@@ -32,6 +33,12 @@ struct JoinOrder: Sendable {
         if awaitsRoster { seniors.formUnion(new) }
         awaitsRoster = false
     }
+
+    /// Records a peer that has joined after this member: one that it has invited itself, or has heard of only after a while.
+    mutating func recordLaterMember(_ id: PeerID) { juniors.insert(id) }
+
+    /// Whether a peer of which this member hears now, in a session that peers join by invitation, has joined after it.
+    func isLaterMember(now: MonotonicInstant) -> Bool { joinTime.map { now - $0 > Self.invitationTimeout } ?? false }
 
     /// Whether this member has just joined others, and does not know them all yet.
     func isIncomplete(now: MonotonicInstant) -> Bool {
@@ -51,11 +58,13 @@ struct JoinOrder: Sendable {
         guard present.count >= limit, answerCount >= min(limit / 2, SessionTopology.hubCount), isNew(now: now) else {
             return false
         }
-        return present.count { seniors.contains($0) || $0 < own } >= limit
+        return present.count { seniors.contains($0) || ($0 < own && !juniors.contains($0)) } >= limit
     }
 
     /// The time for which a member counts as one that has just joined: news of others reach it within a fraction of that.
     private static let joinTimeout = Duration.seconds(10)
+    /// The time after its own joining in which a member that was invited hears of others that were invited at the same moment.
+    private static let invitationTimeout = Duration.seconds(2)
     /// The time for the first whole roster to arrive.
     private static let rosterTimeout = Duration.seconds(2)
 }

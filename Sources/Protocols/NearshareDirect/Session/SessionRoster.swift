@@ -124,7 +124,10 @@ package struct SessionRoster: Sendable {
         var member = member
         member.incarnation = table.nextIncarnation(of: member)
         member.presence = .present
+        let wasAlone = table.otherIDs.isEmpty
         store(member, now: now)
+        // In a room, both have come on their own.
+        if founder != nil, !wasAlone { joinOrder.recordLaterMember(member.id) }
         table.markUrgent(member.id)
         updateTopology(now: now)
     }
@@ -137,7 +140,11 @@ package struct SessionRoster: Sendable {
         let known = table.presentIDs
         // News leave out the entry of the member that they are sent to.
         let isWhole = members.contains { $0.id == table.own }
-        defer { if isWhole { joinOrder.recordRoster(table.presentIDs.filter { !known.contains($0) }) } }
+        defer {
+            let new = table.presentIDs.filter { !known.contains($0) }
+            if isWhole { joinOrder.recordRoster(new) }
+            if founder != nil, joinOrder.isLaterMember(now: now) { for id in new { joinOrder.recordLaterMember(id) } }
+        }
         for member in members where member.presence == .gone || !isRemoved(member.fingerprint) {
             let before = table.member(member.id)
             defer { if table.isKnown(member) { table.recordKnowledge(of: member.id, by: announcer) } }
@@ -239,9 +246,10 @@ package struct SessionRoster: Sendable {
 
     /// Whether this member has to step back: it has joined at the same time as others, and all together exceed the limit.
     package func isSurplus(now: MonotonicInstant) -> Bool {
-        joinOrder.isSurplus(
-            table.own, among: table.presentIDs, linked: reachability.neighbours, limit: settings.maximumMemberCount,
-            now: now)
+        !isFounder
+            && joinOrder.isSurplus(
+                table.own, among: table.presentIDs, linked: reachability.neighbours, limit: settings.maximumMemberCount,
+                now: now)
     }
 
     /// Forgets all other members, which know that this one has left, so that it can join again once there is room.
