@@ -112,6 +112,20 @@ struct MachineDiagnosisTests {
         #expect(findings.all.map(\.subject) == ["identity"] && diagnosis.severity == .error)
     }
 
+    @Test func `a damaged trust store is a problem that does not lead to the end of the key`() throws {
+        let identity = try LocalMachine(environment: environment).state.identity()
+        let path = scratch("state/nearshare/trust.json")
+        try Data("{".utf8).write(to: URL(filePath: path))
+        let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
+        let discovery = InMemorySegment().join(host: "10.0.0.1")
+        #expect(diagnosis.checkIdentityAndMakeSettings(discovery: discovery, radio: nil, log: Logger(label: "test")) == nil)
+        let finding = try #require(findings.all.first)
+        #expect(finding.subject == "identity" && finding.severity == .error)
+        #expect(finding.text.contains("put a backup of it back") && finding.text.contains("without your friends"))
+        #expect(finding.advice?.contains("destroy") == false && finding.advice?.contains("intact") == true)
+        #expect(try LocalMachine(environment: environment).state.identity().fingerprint == identity.fingerprint)
+    }
+
     @Test("looking creates neither a key nor an inbox nor a certificate")
     func nothing() throws {
         func look() throws {

@@ -82,8 +82,9 @@ struct DestroyTests {
         do {
             let nodeLock = try FileDescriptor.openForReading(path: scratch("state/node.lock"))
             #expect(flock(nodeLock.rawValue, LOCK_EX) == 0)
+            try "4711\n".write(toFile: scratch("state/node.lock"), atomically: false, encoding: .utf8)
             let failure = #expect(throws: StorageError.self) { try state.destroy() }
-            #expect(failure?.description.contains("mesh stop") == true)
+            #expect(failure?.description.contains("(process 4711); stop it with `nearshare mesh stop`") == true)
             #expect(throws: StorageError.self) { try state.checkUnused() }
         }
         do {

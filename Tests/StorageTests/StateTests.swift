@@ -77,6 +77,14 @@ struct StateTests {
         #expect(file.latestValue?.text == "one")
     }
 
+    @Test("the message about the trust store says what a new one lacks", arguments: ["{", "[1]"])
+    func lossOfTrust(_ content: String) throws {
+        let trust = try StateFile<TrustStore>(in: state())
+        try scratch.write("a/b/state/trust.json", Array(content.utf8))
+        let failure = #expect(throws: StorageError.self) { try trust.read() }
+        #expect(failure?.description.hasSuffix("without your friends, verified keys, given names and blocks") == true)
+    }
+
     @Test("K10: a key is made once, from the kernel's randomness, and is another one elsewhere")
     func key() throws {
         #expect(try !state().hasIdentity)

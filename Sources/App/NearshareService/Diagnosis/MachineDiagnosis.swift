@@ -72,7 +72,9 @@ package struct MachineDiagnosis: Sendable {
             findings.append(
                 Finding(
                     .notice, "user", "\(name) has not used nearshare yet; inbox and peers are not checked",
-                    advice: "run `nearshare doctor` without sudo as well, as the user who sends and receives"))
+                    advice:
+                        "run `nearshare doctor` \(user == nil ? "" : "without sudo ")as the user who sends and receives as well"
+                ))
             return (nil, findings)
         }
         do throws(StorageError) {
@@ -166,10 +168,14 @@ package struct MachineDiagnosis: Sendable {
             return try machine.nodeSettings(
                 discovery: discovery, radio: radio, identity: LocalMachine.temporaryIdentity(), log: log)
         } catch {
+            // Another file of the state directory is no reason to give up a key that can be used.
+            let isKeyUsable = machine.state.hasIdentity && (try? machine.state.identity()) != nil
             report(
                 Finding(
                     .error, "identity", error.description,
-                    advice: "correct what is named; `nearshare identity destroy` removes a key that cannot be used any more"))
+                    advice: isKeyUsable
+                        ? "correct what is named, and run the doctor again; the key of this machine is intact"
+                        : "correct what is named; `nearshare identity destroy` removes a key that cannot be used any more"))
             return nil
         }
     }

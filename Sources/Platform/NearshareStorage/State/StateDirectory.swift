@@ -22,6 +22,8 @@ package final class StateDirectory: Sendable {
     static let notificationLockName = "notify.lock"
     /// The folder of the directories of applications with identities of their own.
     package static let applicationsName = "applications"
+    /// The user's decisions about peers.
+    static let trustFileName = "trust.json"
     private static let lockName = "lock"
     private static let maximumFileByteCount = 16 << 20
 
@@ -181,7 +183,11 @@ package final class StateDirectory: Sendable {
     private func lockExclusively() throws(StorageError) {
         if let nodeLock = try? directory.openForReading(Self.nodeLockName) {
             guard flock(nodeLock.rawValue, LOCK_EX | LOCK_NB) == 0 else {
-                throw StorageError(.failed, "a node is running with this key; stop it with `nearshare mesh stop`")
+                let process = (try? nodeProcessID()).flatMap { $0 > 0 ? " (process \($0))" : nil } ?? ""
+                throw StorageError(
+                    .failed,
+                    "a node is running with this key\(process); stop it with `nearshare mesh stop`, or with Ctrl-C where it runs"
+                )
             }
             flock(nodeLock.rawValue, LOCK_UN)
         }
@@ -238,13 +244,21 @@ package final class StateDirectory: Sendable {
             return try JSONDecoder().decode(type, from: Data(bytes))
         } catch {
             guard (try? JSONDecoder().decode(StructuredValue.self, from: Data(bytes))) != nil else {
-                throw StorageError(.failed, "\(shown(path))/\(name) is damaged; move it away to start with a new one")
+                throw StorageError(
+                    .failed,
+                    "\(shown(path))/\(name) is damaged; put a backup of it back, or move it away to start with a new one"
+                        + Self.loss(of: name))
             }
             throw StorageError(
                 .failed,
                 "\(shown(path))/\(name) has content that this version of nearshare does not know, perhaps of a later "
-                    + "version; update nearshare, or move the file away to start with a new one")
+                    + "version; update nearshare, or move the file away to start with a new one\(Self.loss(of: name))")
         }
+    }
+
+    /// The end of a sentence about a new file: what the user loses with the old one.
+    private static func loss(of name: String) -> String {
+        name == trustFileName ? ", without your friends, verified keys, given names and blocks" : ""
     }
 
     /// Reads, changes and replaces a JSON file under a lock of all processes.

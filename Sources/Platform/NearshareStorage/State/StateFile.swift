@@ -69,7 +69,7 @@ extension StateFile where Value == TrustStore {
     }
 
     package convenience init(in directory: StateDirectory) {
-        self.init("trust.json", in: directory, startingWith: TrustStore())
+        self.init(StateDirectory.trustFileName, in: directory, startingWith: TrustStore())
     }
 }
 
