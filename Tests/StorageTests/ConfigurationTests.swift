@@ -116,6 +116,12 @@ struct ConfigurationTests {
         #expect(failure?.description.hasPrefix("line 1: name: expected a string in quotes") == true)
     }
 
+    @Test("a string without its closing quote is told", arguments: ["\"~/x", "'/x", " \"a \\\"", "\"it's"])
+    func unclosedQuote(_ value: String) {
+        let failure = #expect(throws: Configuration.Invalid.self) { try Configuration(toml: "inbox = \(value)\nport = 81\n") }
+        #expect(failure?.description.hasPrefix("line 1: inbox: the closing quote is missing") == true)
+    }
+
     @Test("a missing file is no configuration, a wrong one is told with its path, ~ is the home")
     func file() throws {
         let scratch = ScratchFolder()

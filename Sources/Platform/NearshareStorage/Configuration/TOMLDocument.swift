@@ -60,7 +60,20 @@ struct TOMLDocument {
         if isRepetition { return "\(name): set a second time; omit one of the two" }
         if isTable { return "\(name): expected the name of a table in brackets, such as [open]" }
         guard words.count > 1, !name.isEmpty else { return "expected a setting, such as accept = \"ask\"" }
+        if lacksClosingQuote(words.dropFirst().joined(separator: "=")) { return "\(name): the closing quote is missing" }
         return "\(name): expected a string in quotes, a number, true, false, or a list in brackets"
+    }
+
+    /// Whether a value begins with a quote and has no second one. Strings of several lines begin with three.
+    private static func lacksClosingQuote(_ value: String) -> Bool {
+        let value = value.drop { $0 == " " || $0 == "\t" }
+        guard let quote = value.first, quote == "\"" || quote == "'" else { return false }
+        var isEscaped = false
+        for character in value.dropFirst() {
+            if character == quote, !isEscaped { return false }
+            isEscaped = quote == "\"" && character == "\\" && !isEscaped
+        }
+        return true
     }
 }
 
