@@ -96,7 +96,7 @@ package struct AcceptancePolicy: Sendable {
             // A reader of standard output sees no file names: several files would become one.
             return .decline(
                 .singleFileOnly,
-                detail: "standard output accepts a single file; receive several files or a folder with --inbox")
+                detail: "standard output accepts a single file; receive several files or a folder without --stdout")
         }
         let size = offer.byteCountForLimit
         if checksSize, let limit = limits.maximumSize, size > limit {
