@@ -98,6 +98,16 @@ struct PromptQueueTests {
         }
     }
 
+    @Test func `a line that is typed while no question is open is told`() async {
+        let queue = PromptQueue(display, running: transfers, clock: { time.withLock { $0 } })
+        display.press(.enter, .text(" "), .enter, .text("y"), .deleteLine, .enter)
+        display.type("n 1")
+        display.press(.enter)
+        display.hangUp()
+        await queue.run()
+        #expect(display.state.withLock { $0.shown } == ["no question is open\n"])
+    }
+
     @Test func `a friend is blocked when the answer is repeated, with no other one between`() async throws {
         let answer = try await running { queue in
             async let answer = queue.ask(
