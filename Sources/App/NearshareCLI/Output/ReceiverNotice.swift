@@ -66,7 +66,10 @@ struct ReceiverNotice: Sendable {
         Console.notice("\(node.name.unquoted) (\(node.id.hex)) is visible to those nearby, \(place)")
         switch destination {
         case .inbox(let inbox):
-            Console.notice("files go to \(TerminalText.escaped(inbox.path, columns: 1000)); Ctrl-C ends this")
+            let path = TerminalText.escaped(inbox.path, columns: 1000)
+            let spool = (try? inbox.prepare()) == nil ? inbox.spoolPath.map { TerminalText.escaped($0, columns: 1000) } : nil
+            Console.notice(
+                "\(spool.map { "files wait in \($0) until \(path) can be used" } ?? "files go to \(path)"); Ctrl-C ends this")
         case .standardOutput: Console.notice("received content goes to standard output; Ctrl-C ends this")
         }
     }

@@ -12,7 +12,8 @@ public final class Inbox: Sendable {
     private let detector: MediaTypeDetector?
     /// Delivers what waits in the spool when this process can't write to the inbox itself.
     private let launcher: (any WorkerLauncher)?
-    private let spoolPath: String?
+    /// The path of the spool; nil for none.
+    package let spoolPath: String?
 
     static let stagingName = ".nearshare"
     /// libmagic takes a millisecond for each item; further items have no detected type.
