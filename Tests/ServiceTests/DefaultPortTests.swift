@@ -59,6 +59,15 @@ import Testing
         }
     }
 
+    @Test func `the process that has the port is named where it is one of this user`() {
+        let own = Node.fallbackText(port: 40_000, usedBy: 4711)
+        #expect(own.hasPrefix("port 29742 is in use by another nearshare of this user (process 4711); listening on 40000"))
+        #expect(own.hasSuffix("end that process and start again"))
+        #expect(
+            Node.fallbackText(port: 40_000, usedBy: nil).contains(
+                "by another nearshare or by another program; listening on 40000"))
+    }
+
     @Test func `a peer that is found but does not answer leads to its firewall`() throws {
         let peer = PeerDestination(
             addresses: [LinkAddress(host: "10.0.0.9", port: 29742)], id: PeerID(bytes: [UInt8](repeating: 1, count: 8)),

@@ -1,4 +1,5 @@
 package import Nearshare
+internal import NearshareDiscovery
 
 extension Node {
     /// The TCP port of a node of the tool, so that a firewall has to be opened once: a user port (RFC 6335) that IANA has not
@@ -49,8 +50,17 @@ extension Node {
     /// - Parameter chosen: the port that the user has chosen.
     package static func fallbackNotice(port: UInt16, chosen: UInt16?) -> String? {
         guard chosen == nil, port != defaultPort, port != 0 else { return nil }
+        return fallbackText(port: port, usedBy: NetworkDiagnosis.nodeProcess(onTCPPort: defaultPort))
+    }
+
+    /// - Parameter process: the id of the nearshare of this user that has the usual port; nil where another
+    ///   program has it, or one whose sockets this process cannot see.
+    static func fallbackText(port: UInt16, usedBy process: Int32?) -> String {
+        let (user, other) =
+            process.map { (" by another nearshare of this user (process \($0))", "that process") }
+            ?? (", by another nearshare or by another program", "the other program")
         return
-            "port \(defaultPort) is in use, by a nearshare of another user or state directory or by another program; listening on "
-            + "\(port), which peers find: open it in the firewall, or end the other program and start again"
+            "port \(defaultPort) is in use\(user); listening on \(port), which peers find: open it in the firewall, or end \(other) "
+            + "and start again"
     }
 }
