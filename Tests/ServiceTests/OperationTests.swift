@@ -143,6 +143,17 @@ struct MessageOperationTests {
         #expect(reporter.notices == ["looking for anna…", notice, "looking for \(anna.hex)…"])
     }
 
+    @Test("K2: a peer of the receiver's name that comes in range while the message waits is told of once")
+    func laterNamesake() async throws {
+        var other = contact(.new)
+        other.id = PeerID(bytes: [UInt8](repeating: 2, count: 8))!
+        let contacts = ControlEvent.contacts([other, contact()])
+        let node = node([contacts, contacts, .messageChanged(bundle, .sent, detail: nil)])
+        try await operation().run(through: node)
+        let notice = "2 devices here are called \"anna\"; using the one that you know (\(anna))"
+        #expect(reporter.notices == ["looking for anna…", notice, "sent"])
+    }
+
     @Test("K2: a message goes to a peer with the name of a known one only by its id")
     func nameClash() async throws {
         let clash = contact(.nameClash(knownAs: Fingerprint(bytes: [UInt8](repeating: 3, count: 32))!))

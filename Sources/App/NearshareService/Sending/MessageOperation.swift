@@ -29,6 +29,8 @@ package final class MessageOperation: Sendable {
 
     private struct PendingMessage: Sendable {
         let id: BundleID
+        /// nil for everyone.
+        let receiver: Contact?
         /// The receiver's display name, escaped.
         let name: String
         let end: MonotonicInstant
@@ -46,6 +48,7 @@ package final class MessageOperation: Sendable {
     private let requiresSession: Bool
     private let reporter: any Reporter
     private let stage = Monitor(Stage.searching)
+    private let hasReportedSharedName = Monitor(false)
 
     /// Default timeout of the search for the receiver, and then of the wait for the goal. A peer in range is found and answers
     /// within it, also over Bluetooth; a message to another peer is stored, so waiting longer gains little.
@@ -109,7 +112,7 @@ package final class MessageOperation: Sendable {
                 file: file, timeout: fileTimeout, requiresSession: requiresSession))
         reporter.report(.result(id.hex))
         let message = PendingMessage(
-            id: id, name: receiver?.name.shown ?? "everyone", end: SystemClock.monotonic() + timeout)
+            id: id, receiver: receiver, name: receiver?.name.shown ?? "everyone", end: SystemClock.monotonic() + timeout)
         if goal != .submitted {
             stage.withLock { $0 = .waiting(message) }
             try await awaitGoal(of: message, events)
@@ -126,13 +129,24 @@ package final class MessageOperation: Sendable {
         // An id means one peer.
         if PeerID(hex: name) == nil {
             try contact.refuseNameClash()
-            if let notice = SharedName.notice(for: contact, among: (try? await client.contacts()) ?? []) {
-                reporter.report(.notice(notice))
-            }
+            reportSharedName(of: contact, among: (try? await client.contacts()) ?? [])
         }
         guard mode == .direct, !contact.isNear else { return contact }
         // A known receiver that is in range appears soon.
         return try await awaitRange(of: contact, through: client)
+    }
+
+    /// Tells the user once which of several peers with the receiver's name is used (K2). A node that has just started sees the
+    /// others only after the receiver, which the user knows, was found.
+    private func reportSharedName(of receiver: Contact, among contacts: [Contact]) {
+        guard let peer, PeerID(hex: peer) == nil else { return }
+        let current = contacts.first { $0.id == receiver.id } ?? receiver
+        guard let notice = SharedName.notice(for: current, among: contacts) else { return }
+        let isFirst = hasReportedSharedName.withLock { hasReported in
+            defer { hasReported = true }
+            return !hasReported
+        }
+        if isFirst { reporter.report(.notice(notice)) }
     }
 
     private func awaitRange(of contact: Contact, through client: any NodeClient) async throws -> Contact {
@@ -179,6 +193,9 @@ package final class MessageOperation: Sendable {
     /// Returns once the goal is reached.
     private func follow(_ message: PendingMessage, _ events: AsyncStream<ControlEvent>) async throws {
         for await event in events {
+            if case .contacts(let contacts) = event, let receiver = message.receiver {
+                reportSharedName(of: receiver, among: contacts)
+            }
             guard case .messageChanged(message.id, let state, let detail) = event else { continue }
             switch state {
             case .failed:
