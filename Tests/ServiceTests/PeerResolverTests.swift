@@ -71,6 +71,15 @@ struct PeerResolverTests {
         #expect(Set(recent) == [bea.id, cleo.id])
     }
 
+    @Test func `the beginning of a listed peer's id leads to the whole one`() throws {
+        let peer = NearbyPeer(
+            id: try #require(PeerID(hex: "fe7c000000000001")), name: try DisplayName("bea"), addresses: [])
+        for text in ["fe7c", "FE7C0", "fe7c000"] {
+            #expect(PeerResolver.idAdvice(on: text, among: [peer])?.contains("all 16 digits") == true)
+        }
+        for text in ["fe7", "fe7d", "anna"] { #expect(PeerResolver.idAdvice(on: text, among: [peer]) == nil) }
+    }
+
     @Test func `a name that the user has given finds the key, whatever name it announces`() async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("workstation-7"))
         try ada.introduce(bea.fingerprint, as: "Bea")

@@ -55,7 +55,11 @@ package struct PeerResolver: Sendable {
         do {
             return try await resolvePeer(text, on: node)
         } catch NodeError.notFound(_, let nearby) {
-            throw notFound(text, nearby, on: node)
+            let error = notFound(text, nearby, on: node)
+            guard case NodeError.notFound(_, let listed) = error, let advice = Self.idAdvice(on: text, among: listed) else {
+                throw error
+            }
+            throw CommandFailure(.peerNotFound, "\(error); \(advice)")
         }
     }
 
@@ -63,6 +67,13 @@ package struct PeerResolver: Sendable {
         if nearby.isEmpty, node.hasNoNetwork { return CommandFailure(.peerNotFound, NetworkNotice.notFound(text)) }
         let trust = (try? machine.trust.read()) ?? TrustStore()
         return NodeError.notFound(text, nearby: trust.listed(nearby))
+    }
+
+    /// The advice on a text that is the beginning of a listed peer's id: it selects no new peer (K2); nil for another text.
+    static func idAdvice(on text: String, among listed: [NearbyPeer]) -> String? {
+        let digits = text.lowercased()
+        guard digits.utf8.count >= 4, listed.contains(where: { $0.id.hex.hasPrefix(digits) }) else { return nil }
+        return "the beginning of an id selects known peers only: a new peer needs all 16 digits"
     }
 
     /// Does the same as ``resolve(_:on:)``, but names no lack of a network as the cause.
