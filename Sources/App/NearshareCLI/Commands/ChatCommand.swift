@@ -125,7 +125,9 @@ struct ChatCommand: ConfinedCommand {
     private func openTerminal() throws -> TerminalDevice {
         guard TerminalProperties.canMoveCursor, let terminal = TerminalDevice() else {
             throw CommandFailure(
-                .usage, "the terminal does not support a full screen; use a pipe: echo hi | nearshare chat PEER")
+                .usage,
+                "the terminal does not support a full screen; use a pipe: echo hi | nearshare chat PEER, or with --follow, which "
+                    + "keeps running and shows what arrives")
         }
         return terminal
     }
