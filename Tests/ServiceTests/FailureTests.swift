@@ -17,6 +17,22 @@ struct FailureTests {
         for (outcome, status) in expected { #expect(NearshareService.ExitStatus(outcome) == status, "\(outcome)") }
     }
 
+    @Test func `content that is not stored is named with its receiver, and a lost link with what the receiver can expect`() {
+        let failed = TransferOutcome.failed(.storageFailed, at: .remote)
+        #expect(failed.sentence("bea", content: "a.jpg") == "bea could not store a.jpg")
+        #expect(failed.receiverSentence("ada", isResumable: false) == "it could not be stored")
+        #expect(
+            TransferOutcome.interrupted.receiverSentence("ada", isResumable: false)
+                == "the connection to ada was lost; nothing is kept, and it starts again when ada sends again")
+    }
+
+    @Test func `the advice on a blocked peer names its id where that is all there is`() {
+        let id = "0123456789abcdef"
+        #expect(
+            CommandFailure(NodeError.blocked(id)).message == "\(id) is blocked; `nearshare peers unblock \(id)` unblocks it")
+        #expect(CommandFailure(NodeError.blocked("anna")).message == "anna is blocked; `nearshare peers unblock` unblocks it")
+    }
+
     @Test("errors of every layer become a sentence and a code")
     func layers() {
         #expect(CommandFailure(NodeError.incompatible("x")).status == .incompatible)

@@ -90,6 +90,21 @@ struct SendOperationTests {
         #expect(entries.last?.reason == words)
     }
 
+    @Test func `a peer that the user has blocked is named as the user knows it, with the command that unblocks it`()
+        async throws
+    {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        try ada.introduce(bea.fingerprint, as: "Beatrix")
+        try ada.machine.trust.update { _ = $0.setBlocked(bea.fingerprint, to: true) }
+        let failure = try await bea.listening {
+            $0.decline()
+        } _: { _ in
+            try await run(try operation(ada), ada, to: bea.id.hex)
+        }
+        #expect(failure?.status == .notTrusted)
+        #expect(failure?.message == "Beatrix is blocked; `nearshare peers unblock \(bea.id.hex)` unblocks it")
+    }
+
     @Test("K2: a known name with another key stops the send before anything is offered")
     func nameClash() async throws {
         let (ada, mallory) = (try stage.user("ada"), try stage.user("bea"))

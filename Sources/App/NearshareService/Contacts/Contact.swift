@@ -63,9 +63,11 @@ extension PeerID {
 
 extension ControlFailure {
     /// The failure of a request that concerns a blocked peer.
-    static func blocked(_ contact: Contact) -> ControlFailure {
-        ControlFailure(
-            .blocked, "\(contact.name.shown) is blocked; `nearshare peers unblock \(contact.id.hex)` unblocks it")
+    static func blocked(_ contact: Contact) -> ControlFailure { blocked(contact.name, contact.id) }
+
+    /// - Parameter name: the one by which the user knows the peer.
+    static func blocked(_ name: DisplayName, _ id: PeerID) -> ControlFailure {
+        ControlFailure(.blocked, "\(name.shown) is blocked; `nearshare peers unblock \(id.hex)` unblocks it")
     }
 
     /// The failure of a request that concerns a peer under the name of another known one (K2).

@@ -21,7 +21,7 @@ package enum ErrorMessage {
         switch error {
         case NodeError.notFound(_, let nearby) where nearby.isEmpty:
             "is `nearshare receive` running there, on the same network? `nearshare doctor` looks for causes"
-        case NodeError.blocked: "`nearshare peers unblock` lifts that"
+        case NodeError.blocked(let peer): "`nearshare peers unblock\(PeerID(hex: peer).map { " \($0.hex)" } ?? "")` unblocks it"
         case MessageError.fileTooLarge: "send it with `nearshare send`"
         case ExportedKeys.Invalid.notAKeysFile: "create one with `nearshare keys export` on the other machine"
         case MessageError.receiverKeyUnknown: missingKeysAdvice

@@ -22,7 +22,8 @@ extension TransferOutcome {
     /// - Parameters:
     ///   - name: the peer's name, escaped.
     ///   - canResume: whether another attempt goes on where this one has ended.
-    package func sentence(_ name: String, canResume: Bool = true) -> String {
+    ///   - content: the content's label, escaped.
+    package func sentence(_ name: String, canResume: Bool = true, content: String = "it") -> String {
         let again = canResume ? "repeat the send to resume" : "repeat the send"
         return switch self {
         case .completed: "done"
@@ -49,7 +50,7 @@ extension TransferOutcome {
         case .failed(.refused, at: .remote): "the content did not match the offer, and was refused"
         case .failed(.tooLarge, at: .local): "it is larger than the limit; see --max-size"
         case .failed(.tooLarge, at: .remote): "it is larger than \(name) accepts; see --max-size and --max-per-peer there"
-        case .failed(.storageFailed, _): "the receiver could not store it"
+        case .failed(.storageFailed, _): "\(name) could not store \(content)"
         case .failed: "the transfer could not continue"
         case .interrupted: "the connection to \(name) was lost; \(again)"
         }
@@ -65,7 +66,8 @@ extension TransferOutcome {
         case .interrupted:
             isResumable
                 ? "the connection to \(name) was lost; it continues where it stopped when \(name) is back"
-                : "the connection to \(name) was lost; it has to be sent again"
+                : "the connection to \(name) was lost; nothing is kept, and it starts again when \(name) sends again"
+        case .failed(.storageFailed, _): "it could not be stored"
         default: sentence(name, canResume: isResumable)
         }
     }

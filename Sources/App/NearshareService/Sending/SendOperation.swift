@@ -269,9 +269,17 @@ package final class SendOperation: Sendable {
                 case let error: error?.isTransient ?? false
                 }
             return Attempt(
-                addresses: destination.addresses, failure: Self.failure(error, to: destination), isBroken: isBroken,
+                addresses: destination.addresses,
+                failure: blockedFailure(error, of: destination) ?? Self.failure(error, to: destination), isBroken: isBroken,
                 isHotspotUndecided: hotspot != nil)
         }
+    }
+
+    /// The failure of a connection to a blocked peer, under the name by which the user knows it; nil for another failure.
+    private func blockedFailure(_ error: any Error, of destination: PeerDestination) -> CommandFailure? {
+        guard case .blocked? = error as? NodeError, let id = destination.id, let name = destination.name else { return nil }
+        return CommandFailure(
+            ControlFailure.blocked((try? machine.trust.read())?.shownName(claiming: id, named: name) ?? name, id))
     }
 
     /// The failure of a connection, with advice for the other machine whose port does not answer.
@@ -435,7 +443,7 @@ package final class SendOperation: Sendable {
             let reason = connection.isClosedByPeer ? end?.description(naming: name) : nil
             throw CommandFailure(
                 ExitStatus(result),
-                result.detail ?? reason ?? result.outcome.sentence(name, canResume: canResume))
+                result.detail ?? reason ?? result.outcome.sentence(name, canResume: canResume, content: source.label))
         }
     }
 
@@ -615,7 +623,7 @@ package final class SendOperation: Sendable {
         guard result.outcome == .completed else {
             throw CommandFailure(
                 ExitStatus(result),
-                result.detail ?? result.outcome.sentence(name, canResume: false))
+                result.detail ?? result.outcome.sentence(name, canResume: false, content: OfferText.summary(part.offer)))
         }
     }
 
