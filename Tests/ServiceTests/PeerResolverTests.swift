@@ -71,6 +71,13 @@ struct PeerResolverTests {
         #expect(Set(recent) == [bea.id, cleo.id])
     }
 
+    @Test func `a search goes on no longer than the user waits`() {
+        #expect(PeerResolver.remainder(of: .seconds(20), within: nil) == .seconds(20))
+        #expect(PeerResolver.remainder(of: .seconds(20), within: .seconds(3)) == .milliseconds(1_500))
+        #expect(PeerResolver.remainder(of: .seconds(3), within: .seconds(60)) == .seconds(3))
+        #expect(PeerResolver.remainder(of: .seconds(3), within: .seconds(1)) == .milliseconds(100))
+    }
+
     @Test func `the beginning of a listed peer's id leads to the whole one`() throws {
         let peer = NearbyPeer(
             id: try #require(PeerID(hex: "fe7c000000000001")), name: try DisplayName("bea"), addresses: [])

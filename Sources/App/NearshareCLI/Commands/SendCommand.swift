@@ -165,7 +165,7 @@ struct SendCommand: AsyncParsableCommand {
                 resumes: !noResume, retryTime: retry?.duration, transport: transport.preferred,
                 unsealed: unsealed.confirmation(isQuiet: output.json || quiet),
                 pin: try PINPrompt.make(file: pinFile, isQuiet: output.json || quiet),
-                hotspot: hotspot.makeSendHotspot(on: settings.interface))
+                hotspot: hotspot.makeSendHotspot(on: settings.interface), searchLimit: timeout?.duration)
             let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)
             try await withNode(settings) { [peers, transport, toEveryone, quiet] node in
                 node.findLocalSendDevices(security)

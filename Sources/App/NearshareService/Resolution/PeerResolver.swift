@@ -38,11 +38,14 @@ package struct PeerResolver: Sendable {
     private let needsDirectPath: Bool
     /// Whether the mesh carries the content to no peer that can be reached directly as well.
     private let exceedsMesh: Bool
+    /// Limit on a search that goes on after the first look at the network; nil for the usual times.
+    private let searchLimit: Duration?
 
     package init(
         machine: LocalMachine, reporter: any Reporter, transport: Transport?, needsDirectPath: Bool = false,
-        exceedsMesh: Bool = false
+        exceedsMesh: Bool = false, searchLimit: Duration? = nil
     ) {
+        self.searchLimit = searchLimit
         self.machine = machine
         self.reporter = reporter
         self.transport = transport
@@ -248,8 +251,9 @@ package struct PeerResolver: Sendable {
             do {
                 return try await resolveDirectly(name, on: node, timeout: Timeout.networkFirst, media: [.network])
             } catch NodeError.notFound {
-                reportSearch(name, timeout: Timeout.bluetooth)
-                return try await resolveDirectly(name, on: node, timeout: Timeout.bluetooth)
+                let timeout = Self.remainder(of: Timeout.bluetooth, within: searchLimit)
+                reportSearch(name, timeout: timeout)
+                return try await resolveDirectly(name, on: node, timeout: timeout)
             }
         case nil: return try await resolveOnAnyTransport(name, on: node)
         }
@@ -319,13 +323,14 @@ package struct PeerResolver: Sendable {
                 return try await resolveDirectly(name, on: node, timeout: Timeout.network - Timeout.networkFirst)
             }
             if try await withRunningNode(of: machine, { _ in true }) == true {
-                reportSearch(name, timeout: Timeout.network - Timeout.networkFirst)
+                reportSearch(name, timeout: restOnNetwork)
                 return try await resolveBesideNode(name, on: node)
             }
             // Joined only now: most peers are found directly.
             let mesh = node.joinMesh()
             do {
-                let timeout = await node.opensRadio() ? Timeout.mesh : Timeout.network - Timeout.networkFirst
+                let timeout =
+                    await node.opensRadio() ? Self.remainder(of: Timeout.mesh, within: searchLimit) : restOnNetwork
                 reportSearch(name, timeout: timeout)
                 return try await resolveDirectly(name, on: node, timeout: timeout)
             } catch NodeError.notFound(let text, let nearby) {
@@ -338,8 +343,22 @@ package struct PeerResolver: Sendable {
         }
     }
 
+    /// The time for the rest of a search, after the first one on the network.
+    /// - Parameter limit: for the whole search; nil for none.
+    static func remainder(of time: Duration, within limit: Duration?) -> Duration {
+        guard let limit else { return time }
+        return min(time, max(limit - Timeout.networkFirst, .milliseconds(100)))
+    }
+
+    private var restOnNetwork: Duration {
+        Self.remainder(of: Timeout.network - Timeout.networkFirst, within: searchLimit)
+    }
+
+    private var restThroughNode: Duration { Self.remainder(of: Timeout.network, within: searchLimit) }
+
     /// Reports that a peer was not found at once, and how long it is searched for.
     private func reportSearch(_ name: String, timeout: Duration) {
+        guard timeout >= .milliseconds(500) else { return }
         let seconds = timeout.components.seconds + (timeout.components.attoseconds > 0 ? 1 : 0)
         let shown = (try? machine.trust.read()).flatMap { trust in
             PeerID(hex: name).flatMap { trust.entry(claiming: $0)?.entry.name.shown }
@@ -358,15 +377,15 @@ package struct PeerResolver: Sendable {
         let found = await withTaskGroup(of: Search.self) { group -> Result<Destination, any Error> in
             group.addTask {
                 do {
-                    let timeout = Timeout.network - Timeout.networkFirst
-                    return .direct(.success(try await resolveDirectly(name, on: node, timeout: timeout, media: [.network])))
+                    return .direct(
+                        .success(try await resolveDirectly(name, on: node, timeout: restOnNetwork, media: [.network])))
                 } catch {
                     return .direct(.failure(error))
                 }
             }
             group.addTask {
                 do {
-                    return .throughNode(.success(try await resolveThroughNode(name, timeout: Timeout.network)))
+                    return .throughNode(.success(try await resolveThroughNode(name, timeout: restThroughNode)))
                 } catch {
                     return .throughNode(.failure(error))
                 }

@@ -44,10 +44,11 @@ package final class SendOperation: Sendable {
     ///   - unsealed: nil to send no file that relays can read.
     ///   - pin: gives the PIN of a LocalSend device that requires one; nil where no user can be asked.
     ///   - hotspot: moves a transfer over Bluetooth to a Wi-Fi network that both ends make for it; nil for none.
+    ///   - searchLimit: for the search for a receiver that is not found at once; nil for the usual times.
     package init(
         machine: LocalMachine, source: SendSource, reporter: any Reporter, timeout: Duration, resumes: Bool,
         retryTime: Duration? = nil, transport: Transport?, unsealed: UnsealedConfirmation? = nil,
-        pin: PINPrompt? = nil, hotspot: HotspotRequester? = nil
+        pin: PINPrompt? = nil, hotspot: HotspotRequester? = nil, searchLimit: Duration? = nil
     ) {
         self.hotspot = hotspot
         self.unsealed = unsealed
@@ -60,7 +61,7 @@ package final class SendOperation: Sendable {
         self.retryTime = retryTime ?? Reconnection.defaultTimeout
         resolver = PeerResolver(
             machine: machine, reporter: recorder, transport: transport, needsDirectPath: hotspot != nil,
-            exceedsMesh: source.exceedsMesh)
+            exceedsMesh: source.exceedsMesh, searchLimit: searchLimit)
     }
 
     private var reporter: any Reporter { recorder }
