@@ -132,7 +132,8 @@ class IdentityStory(Home):
     def test_destroying_fails_while_another_process_uses_the_key(self):
         anna = self.anna.receive()
         before = sorted(os.listdir(self.state(self.anna)))
-        self.assertIn("stop it with `nearshare mesh stop`", self.say(1, self.anna, "identity", "destroy", "--yes"))
+        refused = self.say(1, self.anna, "identity", "destroy", "--yes")
+        self.assertRegex(refused, r"with this key \(process \d+\); stop it with `nearshare mesh stop`")
         self.assertEqual(before, sorted(os.listdir(self.state(self.anna))))
         self.assertCode(0, self.ben.run("send", "--text", "still here?", "--to", anna.address))
         anna.wait_for("delivered")

@@ -208,7 +208,9 @@ class RefusalStory(Story):
         self.addCleanup(process.kill)
         address = address_of(process)
         os.close(read)
-        self.assertEqual(1, self.ben.run("send", self.file("photo.jpg", 3_000_000), "--to", address).returncode)
+        result = self.ben.run("send", self.file("photo.jpg", 3_000_000), "--to", address)
+        self.assertCode(1, result)
+        self.assertIn("could not store photo.jpg", " ".join(result.stderr.decode().split()))
         self.assertEqual(1, process.wait(TIMEOUT))
 
     def test_a_receiver_that_writes_to_standard_output_says_that_it_accepts_a_single_file(self):
@@ -321,6 +323,13 @@ class RefusalStory(Story):
         words = self.anna.run("inbox").stdout.decode()
         self.assertIn(str(self.anna.inbox / "photo.jpg"), words)
         self.assertNotIn(waited, words)
+
+    def test_an_inbox_that_cannot_be_used_is_not_said_to_receive_files(self):
+        anna = self.anna.start("receive", "--name", "anna", "--accept", "all", "--inbox", "/proc/nearshare")
+        wait_until(lambda: "files wait in" in "".join(anna.errors), "the notice")
+        said = " ".join("".join(anna.errors).split())
+        self.assertIn("until /proc/nearshare can be used", said)
+        self.assertNotIn("files go to", said)
 
     def test_a_text_that_waits_in_the_spool_is_shown_once_with_its_sender(self):
         self.assertCode(0, self.ben.run("identity", "rename", "ben"))
