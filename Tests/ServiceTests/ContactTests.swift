@@ -473,6 +473,37 @@ struct ContactSnapshotTests {
         #expect(try snapshot.contact(named: "ben", with: [])?.id == ben.peerID)
     }
 
+    @Test(arguments: [true, false])
+    func `K2: a known peer that has left is judged by its stored name, not by its last announcement`(
+        isListed: Bool
+    ) throws {
+        let (name, taken) = (try DisplayName("ben"), try DisplayName("anna "))
+        var presence = try snapshot(nearby: [(ben, "anna "), (cleo, "ben")]) { _, _ in }.presence
+        if isListed {
+            presence.meshPeers[ben.peerID]?.isReachable = false
+        } else {
+            presence.meshPeers[ben.peerID] = nil
+        }
+        let known = try snapshot { trust, book in
+            try introduce(anna, "anna", to: &trust)
+            trust.recordEarlierProof(of: ben.fingerprint, named: name, at: day)
+            let isRecorded = book.storeAnnouncedKeys(
+                agreementKey: ben.agreementKey.publicKey, signingKey: ben.signingKey.publicKey, name: taken, isProven: true,
+                isFriend: { _ in false }, at: day)
+            #expect(isRecorded)
+        }
+        let away = ContactSnapshot(trust: known.trust, addressBook: known.addressBook, presence: presence)
+        let contact = away.contact(ben.peerID)
+        #expect(contact.name == name && contact.trustStatus == .known(.seen, isFriend: false))
+        #expect(away.contact(cleo.peerID).trustStatus == .nameClash(knownAs: ben.fingerprint))
+        #expect(try away.contact(named: "ben", with: [ben.peerID])?.id == ben.peerID)
+        // In range, the name that it announces counts.
+        presence.meshPeers[ben.peerID] = presence.meshPeers[cleo.peerID]
+        presence.meshPeers[ben.peerID]?.name = taken
+        let near = ContactSnapshot(trust: known.trust, addressBook: known.addressBook, presence: presence)
+        #expect(near.contact(ben.peerID).trustStatus == .nameClash(knownAs: anna.fingerprint))
+    }
+
     @Test("a name clash is kept in the contact (K2)")
     func clash() throws {
         let contact = Contact(

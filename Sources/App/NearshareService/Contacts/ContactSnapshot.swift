@@ -60,11 +60,19 @@ package struct ContactSnapshot: Sendable {
             hasKeys: presence.hasKeys(id), hops: peer?.hops, contentLimit: (peer?.contentLimit).map(UInt64.init))
     }
 
-    /// The name that a peer claims, or has claimed when it was last in range.
+    /// The name by which a peer is judged: the one that it announces, or under which it is shown while it is out of range.
     private func claimedName(of id: PeerID) -> DisplayName? {
-        if let peer = presence.meshPeers[id] { return peer.name }
+        if let name = announcedName(of: id) { return name }
+        if let known = trust.entry(claiming: id)?.entry { return known.name }
         guard let entry = addressBook.entry(of: id) else { return conversationNames[id] }
         return entry.origin == .met ? entry.name : nil
+    }
+
+    /// The name that a peer in the mesh announces. The last announcement of a known peer that has left does not count: it may have
+    /// been the name of another peer, while the stored name is still this one's (K2).
+    private func announcedName(of id: PeerID) -> DisplayName? {
+        guard let peer = presence.meshPeers[id] else { return nil }
+        return peer.isReachable || fingerprint(of: id) == nil ? peer.name : nil
     }
 
     /// The fingerprint of a known key; nil for one that was only announced.
@@ -80,7 +88,7 @@ package struct ContactSnapshot: Sendable {
     /// The name of a peer that is in range, in the trust book or in the address book, or that has written; nil for others.
     package func knownName(of id: PeerID) -> DisplayName? {
         if let peer = presence.blueChatPeers[id] { return peer.name }
-        if let name = presence.meshPeers[id]?.name { return trust.shownName(claiming: id, named: name) }
+        if let name = announcedName(of: id) { return trust.shownName(claiming: id, named: name) }
         return trust.entry(claiming: id)?.entry.name ?? addressBook.entry(of: id)?.name ?? conversationNames[id]
     }
 
