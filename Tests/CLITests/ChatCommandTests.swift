@@ -409,6 +409,9 @@ private func withoutTrailingSpaces(_ line: String) -> String {
         }
         let fitting = typing(needed.columns, needed.rows).text
         #expect(fitting.contains(code.lines(isInverted: false).joined(separator: "\n")), "\(fitting)")
+        #expect(fitting.contains("[Page Up: the link, and what to do]"), "\(fitting)")
+        // With room for the explanation.
+        #expect(!typing(needed.columns, needed.rows + 20).text.contains("[Page Up"))
         for (columns, rows) in [(needed.columns, needed.rows - 1), (needed.columns - 1, needed.rows), (80, 24), (30, 60)] {
             // A narrow screen wraps the sentence.
             let shown = typing(columns, rows).text.split(whereSeparator: \.isWhitespace).joined(separator: " ")

@@ -400,7 +400,7 @@ private final class ChatHarness {
                         ChatHarness.anna, "anna",
                         trustStatus: .nameClash(knownAs: Fingerprint(bytes: [UInt8](repeating: 9, count: 32))!))
                 ])))
-        #expect(chat.text.contains("THE KEY HAS CHANGED"))
+        #expect(chat.text.contains("anna  THE KEY HAS CHANGED, compare it first: /verify  is near"))
         chat.press(.alt("1"))
         #expect(chat.text.contains("everyone in range can read this"))
     }

@@ -215,6 +215,12 @@ extension ChatScreen {
             let contact = contacts[peer]
             let nameColumns = isNarrow ? max(4, min(columns / 3, Self.maximumNameColumns)) : Self.maximumNameColumns
             line.append(name(of: peer, columns: nameColumns), .bold)
+            // First, because the end of the line may be cut off.
+            if case .nameClash? = contact?.trustStatus {
+                line.append(
+                    isNarrow ? "  KEY CHANGED: /verify " : "  THE KEY HAS CHANGED, compare it first: /verify ",
+                    TextStyle(color: .red, isBold: true))
+            }
             if contact?.trustStatus.isBlocked == true {
                 line.append(isNarrow ? " is blocked" : " is blocked: nothing is sent or received before /unblock", .failure)
             } else if contact?.isNear == true {
@@ -223,11 +229,6 @@ extension ChatScreen {
                 line.append(isNarrow ? " is away" : " is away: messages wait until the peer is near", .warning)
             }
             switch contact?.trustStatus {
-            case .nameClash?:
-                line.append(
-                    isNarrow ? "  KEY CHANGED: /verify" : "  THE KEY HAS CHANGED; compare it first: /verify",
-                    TextStyle(color: .red, isBold: true)
-                )
             case .known(.verified, let isFriend)?:
                 line.append(isFriend && !isNarrow ? "  verified friend" : "  verified", TextStyle(color: .green))
             case .known(.seen, isFriend: true)?: line.append("  friend", TextStyle(color: .green))
@@ -248,10 +249,24 @@ extension ChatScreen {
             let text = "  [a question in \(index + 1) \(title(of: views[index]))]"
             line = line.truncated(to: max(0, columns - TerminalText.width(of: text)))
             line.append(text, TextStyle(isBold: true, isReversed: true))
+        } else if isCodeExplanationHidden {
+            let text = "  [Page Up: the link, and what to do]"
+            line = line.truncated(to: max(0, columns - TerminalText.width(of: text)))
+            line.append(text, TextStyle(isBold: true, isReversed: true))
         } else if view.history.isLoading {
             line.append("  …", .dim)
         }
         return line
+    }
+
+    /// Whether a QR code at the end of the visible view leaves no room for the two notices before it, which explain it.
+    private var isCodeExplanationHidden: Bool {
+        let view = views.visible
+        guard view.position == .end, case .qrCode? = view.items.last?.content else { return false }
+        let layout = layout(inputRows: input().rows.count)
+        guard let top = rowsAbove(from: .end, layout.rows, columns: layout.columns).last else { return false }
+        let explanation = view.items.count - 3
+        return top.item > explanation || (top.item == explanation && top.index > 0)
     }
 
     /// Whether a question belongs to a conversation that is not visible. The start page has those of all.
