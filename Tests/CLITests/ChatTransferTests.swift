@@ -46,7 +46,9 @@ private let peerID = ChatTyping.peerID
         #expect(text(transfer(10, of: 10, outcome: .completed, isIncoming: true)).contains("received a.jpg of 10 B"))
         #expect(
             text(transfer(5, of: 10, outcome: .declined(.declined), detail: "anna declined")).contains("a.jpg: anna declined"))
-        #expect(text(transfer(5, of: 10, outcome: .failed(.storageFailed, at: .remote))).contains("a.jpg: failed"))
+        #expect(
+            text(transfer(5, of: 10, outcome: .failed(.storageFailed, at: .remote))).contains(
+                "not sent: a.jpg: failed at the peer"))
         // An app that takes no private files.
         let refused = text(transfer(0, of: 10, outcome: .failed(.refused, at: .remote), detail: "unsupported"))
         #expect(refused.contains("/send --allow-unencrypted") && !refused.contains("unsupported"), "\(refused)")
@@ -174,6 +176,43 @@ private let peerID = ChatTyping.peerID
         #expect(!typing.text.contains("no longer open"), "\(typing.text)")
         typing.press(.alt("1"))
         #expect(typing.text.contains("no longer open: b2.txt"), "\(typing.text)")
+    }
+
+    @Test(
+        arguments: [
+            (.outgoing, .declined, "not sent: c.txt: declined by anna"),
+            (.incoming, .declined, "not received: c.txt: declined by you"),
+            (.outgoing, .expired, "not sent: c.txt: expired: not answered by anna in time"),
+            (.incoming, .cancelled, "not received: c.txt: cancelled"), (.outgoing, .partial, "sent in part: c.txt: partial"),
+        ] as [(TransferProgress.Direction, RecordedOutcome, String)])
+    func `what was not transferred has its direction, and the side that has declined it`(
+        direction: TransferProgress.Direction, outcome: RecordedOutcome, sentence: String
+    ) throws {
+        let item = SharedItem(
+            TransferHistory.Entry(
+                when: WallTime(milliseconds: 1), direction: direction, id: peerID, name: try DisplayName("anna"),
+                listedName: "anna", content: "c.txt", size: 0, outcome: outcome, path: nil))
+        #expect(item.sentence == sentence)
+    }
+
+    @Test func `an offer that was answered from another conversation is shown as answered in its own`() {
+        var typing = ChatTyping(.peer("anna"))
+        typing.meet("anna")
+        let ben = PeerID(hex: "2b2b3c4d5e6f7081")!
+        let question = OpenPrompt(
+            number: 1, title: "accept from \"ben\"?", subject: "b.txt from \"ben\"", lines: [], yes: "Accept", no: "Decline",
+            conversation: .peer(ben), peerName: DisplayName(truncating: "ben"))
+        typing.handle(.event(.receiving(.prompt(question))))
+        let asked = typing.type("/accept 1")
+        guard case .request(.answer(1, .yes), let tag)? = asked.last else {
+            Issue.record("\(asked)")
+            return
+        }
+        typing.handle(.replied(tag, .success(.done)))
+        #expect(count("accepted: b.txt", in: typing) == 1, "\(typing.text)")
+        typing.press(.alt("3"))
+        typing.handle(.replied(.history(.peer(ben)), .success(.chatMessages([]))))
+        #expect(count("accepted: b.txt", in: typing) == 1 && typing.text.contains("[3 ben]"), "\(typing.text)")
     }
 
     @Test("what has arrived for everyone is listed in the public room, once", arguments: [true, false])

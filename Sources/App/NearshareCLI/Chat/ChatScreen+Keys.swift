@@ -149,8 +149,10 @@ extension ChatScreen {
             let answer: PromptAnswer = command == .accept ? .yes : .no
             switch offers.choose(argument, for: command.name, at: now) {
             case .offer(let number):
-                let subject = offers.answer(number).map { Self.subject(of: $0) } ?? "number \(number)"
-                return [.request(.answer(number, answer), .answer(number: number, answer, subject: subject))]
+                let question = offers.answer(number)
+                let subject = question.map { Self.subject(of: $0) } ?? "number \(number)"
+                let tag = RequestTag.answer(number: number, answer, subject: subject, in: question?.conversation)
+                return [.request(.answer(number, answer), tag)]
             case .hint(let hint): addNotice(hint, at: now)
             }
         case .cancel: return cancel(argument, at: now)

@@ -512,7 +512,10 @@ extension ChatScreen {
             return transfer.isIncoming ? "received \(name)\(size)" : "sent \(name)\(size)\(detail)"
         case UnsealedConfirmation.occasion? where !transfer.isIncoming:
             return "\(name): the app takes no private files; `/send --allow-unencrypted` sends it readable by all who relay it"
-        case let outcome?: return "\(name): \(transfer.detail ?? outcome.word)"
+        case let outcome?:
+            // The description of an interruption is advice for the sender.
+            let reason = transfer.detail ?? (outcome == .interrupted ? outcome.word : outcome.description)
+            return "not \(transfer.isIncoming ? "received" : "sent"): \(name): \(reason)"
         }
     }
 }

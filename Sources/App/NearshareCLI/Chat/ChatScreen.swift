@@ -48,8 +48,10 @@ struct ChatScreen: Sendable {
         /// The proof of the peer whose link the user has pasted.
         case verify(Conversation?)
         /// The user's answer to an offer.
-        /// - Parameter subject: the item and its peer; escaped for a terminal.
-        case answer(number: Int, PromptAnswer, subject: String)
+        /// - Parameters:
+        ///   - subject: the item and its peer; escaped for a terminal.
+        ///   - conversation: that of the question; nil where it has none.
+        case answer(number: Int, PromptAnswer, subject: String, in: Conversation?)
     }
 
     /// How the recording of a voice note has ended.
@@ -678,8 +680,13 @@ struct ChatScreen: Sendable {
         case (.verify(let conversation), .contact(let contact)):
             contacts[contact.id] = contact
             addReply("\(name(of: contact.id)) is verified", in: conversation, at: now)
-        case (.answer(_, let answer, let subject), .done):
-            addNotice("\(answer == .yes ? "accepted" : "declined"): \(subject)", at: now)
+        case (.answer(_, let answer, let subject, let conversation), .done):
+            let text = "\(answer == .yes ? "accepted" : "declined"): \(subject)"
+            addNotice(text, at: now)
+            // Below the question, which would look open there.
+            if let conversation, let index = views.index(of: conversation), index != views.visibleIndex {
+                views[index].addNotice(text, at: now)
+            }
         default: break
         }
         return []

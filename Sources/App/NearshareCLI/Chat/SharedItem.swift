@@ -37,7 +37,27 @@ struct SharedItem: Sendable, Hashable {
         sentence =
             entry.outcome == .completed
             ? "\(entry.outcomeWord) \(name)\(entry.reasonSuffix)\(entry.isRemoved ? " (removed)" : "")\(Self.playHint(entry))"
-            : "\(name): \(entry.outcomeWord)\(entry.reasonSuffix)"
+            : "\(Self.heading(of: entry))\(name): \(Self.ending(of: entry))\(entry.reasonSuffix)"
+    }
+
+    /// The direction of an item that was not transferred, or not completely, for the beginning of its line.
+    private static func heading(of entry: TransferHistory.Entry) -> String {
+        let verb = entry.direction == .incoming ? "received" : "sent"
+        return switch entry.outcome {
+        case .declined, .expired, .cancelled, .failed, .interrupted: "not \(verb): "
+        case .partial: "\(verb) in part: "
+        case .completed, .running, .keptByNode, .unknown: ""
+        }
+    }
+
+    /// The outcome of an item that was not transferred, with the side that has ended it where that is known.
+    private static func ending(of entry: TransferHistory.Entry) -> String {
+        let receiver = entry.direction == .incoming ? "you" : entry.name.shown(of: entry.id)
+        return switch entry.outcome {
+        case .declined: "declined by \(receiver)"
+        case .expired: "expired: not answered by \(receiver) in time"
+        default: entry.outcomeWord
+        }
     }
 
     init(_ arrival: Arrival, at now: WallTime) {
