@@ -18,7 +18,7 @@ private final class ChatHarness {
 
     init(
         _ opening: ChatScreen.Opening = .peer("anna"), columns: Int = 80, rows: Int = 24, hasColor: Bool = true,
-        hasUTF8: Bool = true, isQuiet: Bool = false
+        hasUTF8: Bool = true, isQuiet: Bool = false, ownName: String? = nil
     ) {
         var settings = ChatScreen.Settings { time in
             let minutes = time.milliseconds / 60_000
@@ -27,6 +27,7 @@ private final class ChatHarness {
                 day: "day \(minutes / 1440)", clock: "\(hour < 10 ? "0" : "")\(hour):\(minute < 10 ? "0" : "")\(minute)")
         }
         settings.opening = opening
+        settings.ownName = ownName.map(ChatHarness.claim)
         settings.hasColor = hasColor
         settings.hasUTF8 = hasUTF8
         settings.isQuiet = isQuiet
@@ -414,6 +415,13 @@ private final class ChatHarness {
         chat.handle(.event(.chatMessage(ChatHarness.message(1, "hi", from: ChatHarness.ben, named: "you", in: .publicRoom))))
         chat.press(.alt("1"))
         #expect(chat.text.contains("\"you\"#2b2b: hi"))
+    }
+
+    @Test(arguments: ["anna", "ANNA", " anna"])
+    func `K2: a peer with the user's own name is shown with the tag of its key`(ownName: String) {
+        let chat = ChatHarness(ownName: ownName)
+        #expect(chat.lines[0].contains("anna#1a2b") && chat.text.contains("anna#1a2b is near"), "\(chat.text)")
+        #expect(!chat.lines[0].contains("ben#"))
     }
 
     @Test("from 100 columns, the peers nearby are listed beside the conversation, otherwise above it")

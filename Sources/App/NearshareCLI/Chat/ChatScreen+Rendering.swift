@@ -75,6 +75,10 @@ extension ChatScreen {
         // A contact without a name has its id.
         let known = contacts[peer].flatMap { $0.name.claimed == peer.hex ? nil : $0.name }
         guard let claimed = known ?? latestClaimedName(of: peer) else { return peer.hex }
+        // A trusted peer may rename itself too; compared as the user sees the names.
+        if let own = settings.ownName, own.shown.lowercased() == claimed.shown.lowercased() {
+            return claimed.shown(of: peer, columns: columns, isTagged: true)
+        }
         return SharedName.shown(claimed, of: peer, among: contacts.values, columns: columns)
     }
 

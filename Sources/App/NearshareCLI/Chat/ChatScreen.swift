@@ -15,6 +15,8 @@ struct ChatScreen: Sendable {
 
     struct Settings: Sendable {
         var opening = Opening.latest
+        /// The user's own name; nil where it is not known.
+        var ownName: DisplayName?
         /// No bell.
         var isQuiet = false
         /// Whether the authors of lines that are shown learn it.

@@ -134,7 +134,7 @@ struct ChatCommand: ConfinedCommand {
 
     private func settings(on machine: LocalMachine) -> ChatScreen.Settings {
         ChatScreen.Settings(
-            opening: isPublic ? .publicRoom : peer.map { .peer($0) } ?? .latest, isQuiet: quiet,
+            opening: isPublic ? .publicRoom : peer.map { .peer($0) } ?? .latest, ownName: try? machine.name(), isQuiet: quiet,
             sendsReadReceipts: machine.configuration.sendsReadReceipts,
             hasColor: TerminalProperties.hasColor(STDOUT_FILENO), hasUTF8: TerminalProperties.usesUTF8, localTime: { .init($0) }
         )
