@@ -68,8 +68,7 @@ struct InboxListCommand: AsyncParsableCommand {
             let rows = entries.map { entry in
                 [
                     entry.when.localText, trust.listedName(of: entry.peer.peerID, claiming: entry.peerName),
-                    entry.isFolder ? "folder" : entry.size.formattedByteCount,
-                    entry.type ?? "",
+                    entry.size.formattedByteCount, entry.isFolder ? "folder" : entry.type ?? "",
                     TerminalText.path(entry.path)
                         + (entry.exists ? "" : entry.isGone ? "  (no longer there)" : "  (not reachable)"),
                 ]

@@ -18,21 +18,31 @@ enum ReceivedItemArgument {
     static func find(_ text: String, of machine: LocalMachine) throws -> ReceiveHistory.Entry {
         // Completion writes a slash behind the name of a folder.
         let text = text.withoutFinalSlashes
-        let entries = try ReceiveHistory(in: machine.state).latestEntries().filter { $0.exists }
+        let entries = try ReceiveHistory(in: machine.state).latestEntries()
         let absolute = (try? ResolvedPath.of(text)) ?? text
-        guard let entry = select(text, absolute: absolute, among: entries) else {
+        if let entry = select(text, absolute: absolute, among: entries.filter(\.exists)) { return entry }
+        if let gone = select(text, absolute: absolute, among: entries.filter(\.isGone)) {
             throw CommandFailure(
-                .failure, "\(TerminalText.escaped(text)) is no received item that is still there; `nearshare inbox` lists all")
+                .failure,
+                "\(TerminalText.path(gone.path)) is no longer there; `nearshare inbox clean` removes the records of such items")
         }
-        return entry
+        throw CommandFailure(
+            .failure, "\(TerminalText.escaped(text)) is no received item that is still there; `nearshare inbox` lists all")
     }
 
-    /// The item with a path, or else the latest with a name.
+    /// The item with a path, or else the latest that is stored under a name, or else the latest to which its sender gave that name,
+    /// where no item can be stored under it. Of `a.txt`, removed twice, the second must not be `a (2).txt`.
     /// - Parameter absolute: the path that the text means in the working directory.
     static func select(
         _ text: String, absolute: String, among entries: [ReceiveHistory.Entry]
     ) -> ReceiveHistory.Entry? {
-        entries.last { $0.path == text || $0.path == absolute } ?? entries.last { $0.fileName == text }
+        if let entry = entries.last(where: { $0.path == text || $0.path == absolute })
+            ?? entries.last(where: { $0.fileName == text })
+        {
+            return entry
+        }
+        let storedName = ClaimedFileName(text).map { SafeFileName($0).text }
+        return storedName == text ? nil : entries.last { $0.claimedName == text }
     }
 
     @Sendable static func completions(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
