@@ -1380,6 +1380,18 @@ private final class ChatHarness {
         #expect(chat.lines[0].contains("[2 Benny]"), "\(chat.text)")
     }
 
+    @Test func `K2: a known peer that has left under another one's name is shown as it is stored`() throws {
+        let chat = ChatHarness()
+        let owner = try #require(Fingerprint(bytes: [UInt8](repeating: 7, count: 32)))
+        chat.handle(
+            .event(.contacts([ChatHarness.contact(ChatHarness.anna, "ben", trustStatus: .nameClash(knownAs: owner))])))
+        #expect(chat.handle(.event(.contacts([]))).contains(.recall([ChatHarness.anna])))
+        chat.handle(.remembered([ChatHarness.contact(ChatHarness.anna, "anna", isNear: false, trustStatus: .new)]))
+        #expect(chat.text.contains("ben  THE KEY HAS CHANGED, compare it first: /verify  is away"), "\(chat.text)")
+        chat.handle(.remembered([ChatHarness.contact(ChatHarness.anna, "anna", isNear: false)]))
+        #expect(chat.text.contains("anna is away") && !chat.text.contains("THE KEY HAS CHANGED"), "\(chat.text)")
+    }
+
     @Test("at any width, a word that fits a row is not cut", arguments: [(80, 40), (40, 40), (30, 30)])
     func wholeWords(before: Int, after: Int) {
         let chat = ChatHarness(columns: before, rows: 24)

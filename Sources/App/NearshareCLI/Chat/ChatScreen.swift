@@ -184,12 +184,21 @@ struct ChatScreen: Sendable {
         react(to: input, at: now) + refreshContacts(after: input, at: now) + markVisibleRead() + recallPeers()
     }
 
-    /// Reads the names of the peers of conversations that the node has not listed, once.
+    /// Reads the names of the peers of conversations that the node has not listed, or that have left under another one's name, once.
     private mutating func recallPeers() -> [Reaction] {
         var unlisted: Set<PeerID> = []
-        for view in views { if case .peer(let peer)? = view.conversation, contacts[peer] == nil { unlisted.insert(peer) } }
+        for view in views {
+            guard case .peer(let peer)? = view.conversation else { continue }
+            if contacts[peer].map(Self.mayBeOutdated) ?? true { unlisted.insert(peer) }
+        }
         defer { recalled = unlisted }
         return unlisted.isSubset(of: recalled) ? [] : [.recall(unlisted.subtracting(recalled))]
+    }
+
+    /// Whether a contact is what the node has last listed of a peer that claimed another one's name, and has left: its stored name may
+    /// be its own.
+    private static func mayBeOutdated(_ contact: Contact) -> Bool {
+        if case .nameClash = contact.trustStatus { !contact.isNear } else { false }
     }
 
     /// Requests the contacts again while the user types: another command that renames a peer causes no event of the node.
@@ -218,8 +227,11 @@ struct ChatScreen: Sendable {
             if let index = views.index(of: .peer(peer)) { for file in files { views[index].insert(file) } }
             return []
         case .remembered(let peers):
-            // The node knows more about those that it has listed meanwhile.
-            for peer in peers where contacts[peer.id] == nil { contacts[peer.id] = peer }
+            // The node knows more about those that it has listed meanwhile. The warning about a key that is not stored stays.
+            for peer in peers {
+                let isWanted = contacts[peer.id].map { Self.mayBeOutdated($0) && peer.trustStatus.isKnown } ?? true
+                if isWanted { contacts[peer.id] = peer }
+            }
             return []
         case .recorded(let peer, .saved(let path)): return [.sendFile(path, peer, .sendFile(.peer(peer), path))]
         case .exported(let conversation, .success(let path)):
