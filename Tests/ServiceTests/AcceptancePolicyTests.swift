@@ -97,7 +97,7 @@ struct AcceptancePolicyTests {
             Issue.record("two files were accepted")
             return
         }
-        #expect(detail.contains("--inbox"))
+        #expect(detail.contains("without --stdout"))
         guard case .decline(.singleFileOnly, .some) = verdict(policy, offer(1, kind: .folder)) else {
             Issue.record("a folder was accepted")
             return
