@@ -502,6 +502,37 @@ import Testing
         #expect(stored.count > 400 && stored.count { $0.packet.sender == anna.id } == 21)
     }
 
+    @Test("R2, M16: what other links of an address have inflated keeps no line of its newcomer from being read")
+    func inflatedByOthers() throws {
+        var victim = AttackedRouter(links: 0)
+        let machine = MeshLinkSource.address("one machine")
+        for number in 0..<12 {
+            victim.act { $0.linkUp(AttackedRouter.link(number), .stream, from: machine, now: $1) }
+            let mallory = UntrustedPeer(seed: 75_000 + UInt64(number))
+            victim.receive(try mallory.announcement(at: victim.now), from: number)
+            var bomb = try MeshPacket(
+                version: .v2, type: .fileTransfer, timestamp: victim.now, sender: mallory.id,
+                payload: [UInt8](repeating: 0, count: 5_000_000)[...], signature: [UInt8](repeating: 1, count: 64)
+            ).encoded()
+            for copy in 0..<12 as Range<UInt8> {
+                // Another timestamp.
+                bomb[10] = copy
+                victim.receive(bomb, from: number)
+            }
+        }
+        let unreadCount = victim.router.unreadFrameCount
+        #expect(unreadCount > 100)
+        victim.act { $0.linkDown(AttackedRouter.link(11), now: $1) }
+        victim.act { $0.linkUp(AttackedRouter.link(12), .stream, from: machine, now: $1) }
+        let anna = UntrustedPeer(seed: 74)
+        victim.receive(try anna.announcement(at: victim.now), from: 12)
+        let lines = (0..<40).map { "line \($0)" }
+        for (number, line) in lines.enumerated() {
+            victim.receive(try anna.message(line, at: victim.now + UInt64(number)), from: 12)
+        }
+        #expect(victim.events.texts == lines && victim.router.unreadFrameCount == unreadCount)
+    }
+
     @Test("R2, M12: a compressed packet is counted with what it decompresses to") func heldBytes() throws {
         let anna = UntrustedPeer(seed: 24)
         let frame = try MeshFrame(decoding: try anna.message(String(repeating: "x", count: 50_000), at: 1)[...])

@@ -495,7 +495,7 @@ import Testing
             victim.receive(try UntrustedPeer.fragment(number, of: 1, copy, from: anna.id, at: victim.now), from: 1)
         }
         for link in [AttackedRouter.link(0), AttackedRouter.link(1)] {
-            let isAdmitted = victim.router.links.budgets.consume(.bytes, on: link, now: victim.moment.monotonic)
+            let isAdmitted = victim.router.links.budgets.consume(.inflatedBytes, on: link, now: victim.moment.monotonic)
             #expect(!isAdmitted)
         }
     }

@@ -148,8 +148,7 @@ final class RouterDriver: Sendable {
                 while let element = accumulator.next() {
                     // A stream loses nothing, so bytes between frames belong to another protocol.
                     guard case .frame(let frame) = element, accumulator.skippedBytes.isEmpty else { return false }
-                    trace("received", frame, id)
-                    router.receive(frame, from: id, now: now)
+                    receive(frame, from: id, &router, now: now)
                 }
                 return accumulator.skippedBytes.isEmpty && !router.shouldClose(id)
             }
@@ -163,14 +162,18 @@ final class RouterDriver: Sendable {
         while isValid, let piece = link.receive() {
             let frames = pieces.receive(piece, at: clock())
             isValid = update { router, now in
-                for frame in frames {
-                    trace("received", frame, id)
-                    router.receive(frame, from: id, now: now)
-                }
+                for frame in frames { receive(frame, from: id, &router, now: now) }
                 return !router.shouldClose(id)
             }
         }
         finishReading(from: link.remote, id, isValid: isValid) { link.close() }
+    }
+
+    private func receive(_ frame: ArraySlice<UInt8>, from id: MeshLinkID, _ router: inout MeshRouter, now: Moment) {
+        trace("received", frame, id)
+        let unreadCount = router.unreadFrameCount
+        router.receive(frame, from: id, now: now)
+        if router.unreadFrameCount > unreadCount { trace("dropped: its address is over its limits", frame, id, .debug) }
     }
 
     private func finishReading(from remote: LinkAddress, _ id: MeshLinkID, isValid: Bool, _ close: () -> Void) {
@@ -215,8 +218,9 @@ final class RouterDriver: Sendable {
     }
 
     /// Logs type and ttl, which are the first bytes of a frame.
-    private func trace(_ event: String, _ frame: ArraySlice<UInt8>, _ link: MeshLinkID) {
-        log.trace(
+    private func trace(_ event: String, _ frame: ArraySlice<UInt8>, _ link: MeshLinkID, _ level: Logger.Level = .trace) {
+        log.log(
+            level: level,
             """
             mesh: frame \(event), link \(link.rawValue), type \(Hex.encode(Array(frame.dropFirst().prefix(1)))), \
             ttl \(frame.dropFirst(2).first ?? 0), \(frame.count) bytes

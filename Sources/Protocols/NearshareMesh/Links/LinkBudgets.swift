@@ -125,13 +125,16 @@ struct LinkBudgets: Sendable {
         return true
     }
 
-    /// Accounts for a signature over a payload of `byteCount` bytes: longer ones cost more.
+    /// Accounts for a signature over a payload of `byteCount` bytes. Long payloads, of which few bytes on the air may hold many, have
+    /// an account of their own besides: they use up nothing that short ones of the same source need (R2).
     /// - Returns: false when it is not to be checked.
     mutating func admitSignature(
         _ work: LinkWork = .signatures, byteCount: Int, on link: MeshLinkID, now: MonotonicInstant
     ) -> Bool {
+        let isLong = byteCount >= Self.bytesPerSignature
+        if isLong, !consume(.longPayloads, on: link, now: now) { return false }
         guard consume(work, on: link, now: now) else { return false }
-        charge(work, Double(byteCount / Self.bytesPerSignature), on: link, now: now)
+        if isLong { charge(.longPayloads, Double(byteCount / Self.bytesPerSignature), on: link, now: now) }
         return true
     }
 
@@ -193,10 +196,15 @@ struct LinkBudgets: Sendable {
 enum LinkWork: Int, CaseIterable, Sendable {
     /// Processing frames.
     case frames
-    /// Bytes of frames, counted after decompression (R2).
+    /// Bytes of frames, before decompression.
     case bytes
+    /// Bytes that decompression adds to those of the frames (R2): what others of the same address have inflated keeps no plain
+    /// frame from being read.
+    case inflatedBytes
     /// Checking signatures of public packets, which costs more than forging one (M2, R9).
     case signatures
+    /// Checking signatures of long payloads of all kinds, counted like as many short ones as take the same time.
+    case longPayloads
     /// Checking signatures of public packets that this node has asked for to complete its store.
     case syncedSignatures
     /// Checking signatures of packets for this node.
@@ -260,8 +268,8 @@ extension MeshRouter.Settings {
     fileprivate func rate(of work: LinkWork) -> (burst: Double, perSecond: Double) {
         switch work {
         case .frames: (frameBurst, framesPerSecond)
-        case .bytes: (byteBurst, bytesPerSecond)
-        case .signatures, .directedSignatures: (signatureBurst, signaturesPerSecond)
+        case .bytes, .inflatedBytes: (byteBurst, bytesPerSecond)
+        case .signatures, .longPayloads, .directedSignatures: (signatureBurst, signaturesPerSecond)
         case .syncedSignatures, .relayedSignatures: (signatureBurst / 2, signaturesPerSecond / 2)
         case .recompression: (recompressedByteBurst, recompressedBytesPerSecond)
         case .handshakes: (handshakeBurst, handshakesPerSecond)

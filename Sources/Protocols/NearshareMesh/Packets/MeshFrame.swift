@@ -101,7 +101,7 @@ package struct MeshFrame: Sendable, Hashable {
     }
 
     /// Whether the header of an encoded frame says that its payload is compressed.
-    private static func isCompressed(_ bytes: ArraySlice<UInt8>) -> Bool {
+    static func isCompressed(_ bytes: ArraySlice<UInt8>) -> Bool {
         bytes.count > flagsIndex && bytes[bytes.startIndex + flagsIndex] & MeshFlag.compressed != 0
     }
 

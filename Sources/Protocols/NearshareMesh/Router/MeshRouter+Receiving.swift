@@ -8,14 +8,31 @@ extension MeshRouter {
     package mutating func receive(_ bytes: ArraySlice<UInt8>, from link: MeshLinkID, now: Moment) {
         guard
             links.budgets.admitFrame(
-                byteCount: bytes.count, isPlain: MeshFrame.isPlain(bytes), on: link, now: now.monotonic)
-        else { return }
+                byteCount: bytes.count, isPlain: MeshFrame.isPlain(bytes), on: link, now: now.monotonic),
+            mayDecode(bytes, from: link, now: now)
+        else {
+            unreadFrameCount += 1
+            return
+        }
         let frame = try? MeshFrame(decoding: bytes)
-        links.budgets.charge(
-            .bytes, Double(MeshFrame.decodedByteCount(of: bytes, frame)), on: link, now: now.monotonic)
+        links.budgets.charge(.bytes, Double(bytes.count), on: link, now: now.monotonic)
+        chargeInflation(of: bytes, frame, from: link, now: now)
         guard let frame else { return links.recordMalformedFrame(on: link) }
         receive(frame, from: link, now: now)
         sendDueFragments(now: now)
+    }
+
+    /// Whether a frame is plain, or its link may have more bytes inflated.
+    private mutating func mayDecode(_ bytes: ArraySlice<UInt8>, from link: MeshLinkID, now: Moment) -> Bool {
+        !MeshFrame.isCompressed(bytes) || links.budgets.consume(.inflatedBytes, on: link, now: now.monotonic)
+    }
+
+    /// Accounts for what decoding a frame has made of its bytes.
+    private mutating func chargeInflation(
+        of bytes: ArraySlice<UInt8>, _ frame: MeshFrame?, from link: MeshLinkID, now: Moment
+    ) {
+        let inflatedByteCount = MeshFrame.decodedByteCount(of: bytes, frame) - bytes.count
+        links.budgets.charge(.inflatedBytes, Double(inflatedByteCount), on: link, now: now.monotonic)
     }
 
     private mutating func receive(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
@@ -394,10 +411,10 @@ extension MeshRouter {
         inside outer: FragmentOrigin?,
         now: Moment
     ) -> Bool {
+        guard mayDecode(bytes[...], from: link, now: now) else { return false }
         let whole = try? MeshFrame(decodingReassembled: bytes)
         // The bytes of the fragments were charged as they arrived.
-        let inflatedByteCount = MeshFrame.decodedByteCount(of: bytes[...], whole) - bytes.count
-        links.budgets.charge(.bytes, Double(inflatedByteCount), on: link, now: now.monotonic)
+        chargeInflation(of: bytes[...], whole, from: link, now: now)
         // A relay may have had to cut a fragment once more, but never twice.
         guard let whole, whole.packet.sender == packet.sender, whole.packet.type != .fragment || outer == nil else {
             return false

@@ -22,7 +22,7 @@ package struct MeshRouter: Sendable {
         /// Sustained frames per second accepted from one source (token-bucket rate).
         package var framesPerSecond = 5_000.0
         package var frameBurst = 20_000.0
-        /// Sustained bytes per second accepted from one source, counted after decompression (R2).
+        /// Sustained bytes per second accepted from one source; as many again that decompression adds (R2).
         package var bytesPerSecond = 8_388_608.0
         package var byteBurst = 33_554_432.0
         /// Signatures checked for one source. Checking one costs more than forging one (M2, R9).
@@ -84,6 +84,8 @@ package struct MeshRouter: Sendable {
     var timers = RouterTimers()
     /// The latest decisions about packets, for diagnosis.
     package internal(set) var trace = PacketTrace()
+    /// The number of frames that were dropped unread, because their links were over their limits.
+    package internal(set) var unreadFrameCount = 0
     private var events: [MeshEvent] = []
 
     /// - Parameters:
