@@ -39,10 +39,12 @@ import Testing
     func links() throws {
         let direct = limits.links * (link + limits.connection.incomingTransfers * transfer)
         // Incoming and outgoing ones together.
-        let mesh = MeshMachine.maximumLinkCount * link + MeshLinkPacer.waiting * waitingLink
+        let mesh = MeshMachine.maximumLinkCount * link
+        // Those of the mesh and direct ones.
+        let waiting = 2 * WaitingLinks.maximumCount * waitingLink
         // Each command sends over a link of its own.
         let commands = ControlServer.maximumClientCount * (link + link + transfer)
-        let total = direct + mesh + commands
+        let total = direct + mesh + waiting + commands
         #expect(total.threads < (try Self.maximumThreadCount()))
         #expect(total.descriptors < Int(NearshareCommand.descriptorLimit))
     }

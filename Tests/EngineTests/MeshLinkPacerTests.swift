@@ -32,7 +32,7 @@ struct MeshLinkPacerTests {
             Issue.record("\(step)")
             return
         }
-        let decision = pacer.admit(waited: number, now: now + MeshLinkPacer.waitTime)
+        let decision = pacer.admit(waited: number, now: now + WaitingLinks.waitTime)
         #expect(decision == .serve)
     }
 
@@ -49,7 +49,7 @@ struct MeshLinkPacerTests {
             Issue.record("no room")
             return
         }
-        let decision = pacer.admit(waited: number, now: start + MeshLinkPacer.waitTime)
+        let decision = pacer.admit(waited: number, now: start + WaitingLinks.waitTime)
         #expect(decision == .serve)
     }
 
@@ -66,19 +66,19 @@ struct MeshLinkPacerTests {
                 waiting.removeFirst()
                 switch pacer.admit(waited: first.number, now: now) {
                 case .serve: servedCount += 1
-                case .wait(let number): waiting.append((number, now + MeshLinkPacer.waitTime))
+                case .wait(let number): waiting.append((number, now + WaitingLinks.waitTime))
                 case .close: break
                 }
             }
             switch pacer.admit(host, isOpen: { true }, now: now) {
             case .serve: servedCount += 1
-            case .wait(let number): waiting.append((number, now + MeshLinkPacer.waitTime))
+            case .wait(let number): waiting.append((number, now + WaitingLinks.waitTime))
             case .close: break
             }
             mostWaiting = max(mostWaiting, waiting.count)
         }
         #expect(servedCount <= 10 * MeshLinkPacer.openingsPerAddress)
-        #expect(mostWaiting <= MeshLinkPacer.waitingPerAddress)
+        #expect(mostWaiting <= WaitingLinks.maximumCountPerAddress)
     }
 
     @Test("R3: a newcomer at another address waits for no host, and for many of them a moment at most")
@@ -92,7 +92,7 @@ struct MeshLinkPacerTests {
             Issue.record("no wait")
             return
         }
-        let decision = pacer.admit(waited: number, now: start + MeshLinkPacer.waitTime)
+        let decision = pacer.admit(waited: number, now: start + WaitingLinks.waitTime)
         #expect(decision == .serve)
     }
 
@@ -109,23 +109,23 @@ struct MeshLinkPacerTests {
             while let first = waiting.first, first.end <= now {
                 waiting.removeFirst()
                 let step = pacer.admit(waited: first.number, now: now)
-                if case .wait = step { waiting.append((first.number, now + MeshLinkPacer.waitTime)) }
+                if case .wait = step { waiting.append((first.number, now + WaitingLinks.waitTime)) }
                 if first.number == newcomer, step != .wait(first.number) { served = step == .serve ? now : nil }
             }
             if newcomer == nil, millisecond >= 500, case .wait(let number) = pacer.admit(host, isOpen: { true }, now: now) {
                 (newcomer, opened) = (number, now)
-                waiting.append((number, now + MeshLinkPacer.waitTime))
+                waiting.append((number, now + WaitingLinks.waitTime))
             }
             // The host holds each link until the first decision about it.
-            let end = now + MeshLinkPacer.waitTime + .milliseconds(1)
+            let end = now + WaitingLinks.waitTime + .milliseconds(1)
             if millisecond.isMultiple(of: 3),
                 case .wait(let number) = pacer.admit(host, isOpen: { clock.withLock { $0 } < end }, now: now)
             {
-                waiting.append((number, now + MeshLinkPacer.waitTime))
+                waiting.append((number, now + WaitingLinks.waitTime))
             }
         }
         let (beginning, end) = (try #require(opened), try #require(served))
-        #expect(end - beginning <= MeshLinkPacer.period + MeshLinkPacer.waitTime * 2)
+        #expect(end - beginning <= MeshLinkPacer.period + WaitingLinks.waitTime * 2)
     }
 
     @Test("R3: hosts that hold all places keep no newcomer at another address waiting")
@@ -150,11 +150,11 @@ struct MeshLinkPacerTests {
         }
         for number in 0..<1_000 { open("2001:db8::\(String(number, radix: 16))") }
         // One host can use all addresses of the network.
-        #expect(waiting.count == MeshLinkPacer.waitingPerAddress)
+        #expect(waiting.count == WaitingLinks.maximumCountPerAddress)
         for number in 0..<2_000 { open("10.0.\(number / 250).\(number % 250)") }
-        #expect(waiting.count == MeshLinkPacer.waiting)
+        #expect(waiting.count == WaitingLinks.maximumCount)
         isOpen.withLock { $0 = false }
-        let servedCount = waiting.count { pacer.admit(waited: $0, now: start + MeshLinkPacer.waitTime) == .serve }
+        let servedCount = waiting.count { pacer.admit(waited: $0, now: start + WaitingLinks.waitTime) == .serve }
         #expect(servedCount == 0)
     }
 }

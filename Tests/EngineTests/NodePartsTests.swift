@@ -212,8 +212,8 @@ func violation() {
             var count = 0
             for number in seconds.lowerBound * perSecond..<seconds.upperBound * perSecond {
                 let now = MonotonicInstant(nanoseconds: Int64(number) * 1_000_000_000 / Int64(perSecond))
-                guard limiter.allows(host, now: now) else { continue }
-                limiter.recordFailure(of: host, now: now)
+                guard limiter.begin(host, now: now) else { continue }
+                limiter.recordFailure(of: host, hasBegun: true, now: now)
                 count += 1
             }
             return count

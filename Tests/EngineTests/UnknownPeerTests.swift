@@ -50,6 +50,26 @@ import Testing
         }
     }
 
+    @Test("R9, R3: direct links that fail close no link to the mesh from the same address", arguments: LinkKind.allCases)
+    func meshBesideFailures(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
+        try await withNode(stage.receiver) { receiver in
+            let listener = try receiver.listen()
+            let address = LinkAddress(host: "127.0.0.1", port: listener.port)
+            for _ in 0..<16 {
+                let link = try stage.transport.connect(to: address, timeout: .seconds(5))
+                write(Array("GET / HTTP/1.1\r\n\r\n".utf8), to: link)
+                _ = await readToEnd(link)
+                link.close()
+            }
+            let link = try stage.transport.connect(to: address, timeout: .seconds(5))
+            write(Preamble.supportedMesh.encoded, to: link)
+            link.finishWriting()
+            #expect(await readToEnd(link) >= Preamble.byteCount)
+            link.close()
+        }
+    }
+
     @Test(
         "R11: of many requests to compare the short code, five unaccepted ones a minute reach the user",
         arguments: LinkKind.allCases

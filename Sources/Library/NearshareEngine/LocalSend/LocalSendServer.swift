@@ -144,7 +144,7 @@ package final class LocalSendServer: Sendable {
         } catch {
             node.settings.log.debug("LocalSend: \(error)")
             // Each costs a signature (R9).
-            node.recordFailedHandshake(of: link.remote.host)
+            node.recordFailedHandshake(of: link.remote.host, hasBegun: false)
             return
         }
         let connection = LocalSendConnection(stream, over: link, activity, clock: node.settings.clock)

@@ -119,8 +119,8 @@ package final class MeshDriver: Sendable {
             pacer.admit(link.remote, isOpen: { !link.isFinishedByPeer }, now: settings.clock())
         }
         while case .wait(let number) = step {
-            let isStopped = await tasks.stopping.isFulfilled(within: MeshLinkPacer.waitTime) || Task.isCancelled
-            step = pacer.withLock { pacer -> MeshLinkPacer.Step in
+            let isStopped = await tasks.stopping.isFulfilled(within: WaitingLinks.waitTime) || Task.isCancelled
+            step = pacer.withLock { pacer -> WaitingLinks.Step in
                 guard isStopped else { return pacer.admit(waited: number, now: settings.clock()) }
                 pacer.remove(number)
                 return .close

@@ -13,25 +13,6 @@ internal import NearshareInterfaces
 /// link open, and is served before those that are held for less: of the links of one address that wait, the oldest comes first. An
 /// address that opened none before has a rate of its own, which no number of links of some other addresses uses up.
 struct MeshLinkPacer: Sendable {
-    enum Step: Sendable, Hashable {
-        case serve
-        /// ``MeshLinkPacer/admit(waited:now:)`` decides after ``MeshLinkPacer/waitTime``.
-        case wait(UInt64)
-        case close
-    }
-
-    /// A link that waits.
-    private struct Waiting: Sendable {
-        let address: LinkAddress
-        let limitKey: String
-        let opened: MonotonicInstant
-        let isOpen: @Sendable () -> Bool
-    }
-
-    /// The time for which a link beyond the rate is set aside, and between further decisions about it.
-    static let waitTime = Duration.milliseconds(250)
-    /// The longest wait: all links of an address that wait are served within it.
-    static let maximumWaitTime = Duration.seconds(5)
     /// Links of an address within ``period``.
     static let openingsPerAddress = 32
     /// Links of all addresses within ``period``.
@@ -39,66 +20,34 @@ struct MeshLinkPacer: Sendable {
     /// Links of all addresses within ``period`` that are the first of their address, besides ``openings``.
     static let firstOpenings = 32
     static let period = Duration.seconds(2)
-    /// Limits on links that wait.
-    static let waitingPerAddress = 64
-    static let waiting = 256
 
     private var first = SourceRateLimiter(atMost: 1, ofAll: Self.firstOpenings, within: Self.period)
     private var opened = SourceRateLimiter(
         atMost: Self.openingsPerAddress - 1, ofAll: Self.openings, within: Self.period)
     private var waited = SourceRateLimiter(atMost: Self.openingsPerAddress, ofAll: Self.openings, within: Self.period)
-    private var waiting: [UInt64: Waiting] = [:]
-    private var lastNumber: UInt64 = 0
+    private var waiting = WaitingLinks()
 
     /// Decides about a new link.
     /// - Parameter isOpen: whether the peer has not closed it; asked only beyond the rate.
     mutating func admit(
         _ address: LinkAddress, isOpen: @escaping @Sendable () -> Bool, now: MonotonicInstant
-    ) -> Step {
+    ) -> WaitingLinks.Step {
         if first.admit(address, now: now) || opened.admit(address, now: now) { return .serve }
         guard isOpen() else { return .close }
-        let limitKey = address.limitKey
-        if !hasRoom(for: limitKey) {
-            // Links that were closed meanwhile take no room from one that is open.
-            waiting = waiting.filter { $0.value.isOpen() }
-            guard hasRoom(for: limitKey) else { return .close }
-        }
-        lastNumber += 1
-        waiting[lastNumber] = Waiting(address: address, limitKey: limitKey, opened: now, isOpen: isOpen)
-        return .wait(lastNumber)
-    }
-
-    private func hasRoom(for limitKey: String) -> Bool {
-        waiting.count < Self.waiting && waiting.values.count { $0.limitKey == limitKey } < Self.waitingPerAddress
+        return waiting.insert(address, queue: address.limitKey, isOpen: isOpen, now: now)
     }
 
     /// Decides about a link that has waited.
-    /// - Parameter number: that of its ``Step/wait(_:)``.
-    mutating func admit(waited number: UInt64, now: MonotonicInstant) -> Step {
-        guard let link = waiting[number], link.isOpen() else {
-            remove(number)
-            return .close
-        }
-        if isOldest(number, of: link.limitKey), waited.admit(link.address, now: now) {
+    /// - Parameter number: that of its ``WaitingLinks/Step/wait(_:)``.
+    mutating func admit(waited number: UInt64, now: MonotonicInstant) -> WaitingLinks.Step {
+        guard waiting.isOpen(number) else { return .close }
+        if let address = waiting.addressOfFirst(number), waited.admit(address, now: now) {
             remove(number)
             return .serve
         }
-        guard now - link.opened < Self.maximumWaitTime else {
-            remove(number)
-            return .close
-        }
-        return .wait(number)
+        return waiting.waitOn(number, now: now)
     }
 
     /// Removes a link that waits no longer.
-    mutating func remove(_ number: UInt64) { waiting[number] = nil }
-
-    /// Whether all older links of the same address that wait were closed by their peer. These are removed.
-    private mutating func isOldest(_ number: UInt64, of limitKey: String) -> Bool {
-        for older in waiting.keys.sorted() where older < number && waiting[older]?.limitKey == limitKey {
-            guard waiting[older]?.isOpen() == false else { return false }
-            remove(older)
-        }
-        return true
-    }
+    mutating func remove(_ number: UInt64) { waiting.remove(number) }
 }

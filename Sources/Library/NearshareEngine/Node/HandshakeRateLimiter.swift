@@ -1,8 +1,11 @@
 internal import NearshareBase
 
-/// The rate limit on direct handshakes that end without a proven key, for each address (R9). A first message costs the receiver
-/// four operations with keys, and its sender none: the protocol's order has the responder speak before the initiator proves
-/// anything. Connections of an address that is over its rate are closed before they are read.
+/// The rate limit on handshakes that end without a proven key, for each address (R9). A first message costs the receiver four
+/// operations with keys, and its sender none: the protocol's order has the responder speak before the initiator proves anything.
+///
+/// Handshakes of an address with failures are taken from its rate when they begin, and given back when they prove a key. So any
+/// number of keys can be proven, and links that are held open count as well. There is no debt: the next handshake begins within a
+/// second, however many have failed.
 ///
 /// An IPv6 network has no rate in common: its addresses would be refused together with an attacker's.
 struct HandshakeRateLimiter: Sendable {
@@ -26,13 +29,23 @@ struct HandshakeRateLimiter: Sendable {
         return balance >= 1
     }
 
+    /// Whether a handshake of this address may begin; takes it from the rate of an address with failures.
+    mutating func begin(_ host: String, now: MonotonicInstant) -> Bool {
+        guard allows(host, now: now) else { return false }
+        _ = buckets[host]?.consume(now: now)
+        return true
+    }
+
+    /// Gives back what a handshake has taken that has proven a key.
+    mutating func refund(_ host: String) { buckets[host]?.refund(1) }
+
     /// Counts a handshake that has ended without a proven key.
-    mutating func recordFailure(of host: String, now: MonotonicInstant) {
+    /// - Parameter hasBegun: whether ``begin(_:now:)`` has taken it from the rate of an address with failures.
+    mutating func recordFailure(of host: String, hasBegun: Bool = false, now: MonotonicInstant) {
+        if hasBegun, buckets[host] != nil { return }
         if buckets[host] == nil, buckets.count >= Self.maximumAddressCount { forgetOne(now: now) }
         var bucket = buckets[host] ?? TokenBucket(capacity: Self.burst, perSecond: Self.perSecond, now: now)
-        // Refilled first: the time before this failure must not make up for it.
-        _ = bucket.balance(now: now)
-        bucket.charge(1)
+        _ = bucket.consume(now: now)
         buckets[host] = bucket
     }
 

@@ -40,7 +40,7 @@ struct IncomingLink {
     func end() {
         linkEnd.fulfil(.interrupted)
         hotspot.finish()
-        if peerInfo.proven == nil { node.recordFailedHandshake(of: remote.host) }
+        if peerInfo.proven == nil { node.recordFailedHandshake(of: remote.host, hasBegun: true) }
     }
 
     mutating func handle(_ event: LinkEvent) {
@@ -67,6 +67,7 @@ struct IncomingLink {
 
     /// Closes the link of a blocked or unexpected peer; any other gets the slot of a friend, or of an untrusted peer.
     private func checkPeer(_ peer: AuthenticatedPeer) {
+        node.recordProvenKey(of: remote.host)
         guard peer.id == expected ?? peer.id else { return driver.close(.violation) }
         let trustStatus = node.settings.trustStatus(peer, nil)
         guard !trustStatus.isBlocked else { return driver.close(.blocked) }

@@ -56,7 +56,8 @@ extension Node {
                 if error.code != .closed { settings.log.error("\(service) is not served any more: \(error)") }
                 return
             }
-            guard let slot = admit(LinkSource(link.remote), link) else {
+            let isAllowed = state.withLock { $0.handshakes.allows(link.remote.host, now: settings.clock()) }
+            guard isAllowed, let slot = admit(LinkSource(link.remote), link) else {
                 settings.log.info("a connection from \(link.remote) to \(service) was refused: too many")
                 let isRejecting = reject(link).map { rejection in start { await rejection() } } ?? false
                 if !isRejecting { link.close() }

@@ -28,8 +28,7 @@ extension Node {
             return link.close()
         }
         let isStarted = start { [self] in
-            await serve(PrefixedLink(link, opening), slot, continuations: listener.continuations)
-            release(slot)
+            await serveInTurn(PrefixedLink(link, opening), slot, continuations: listener.continuations)
         }
         if !isStarted { link.close() }
     }
@@ -51,7 +50,7 @@ extension Node {
                     switch opening {
                     case .direct(let link):
                         if continuations != nil, await passOn(link) { break }
-                        await serve(link, slot, continuations: continuations)
+                        await serveInTurn(link, slot, continuations: continuations)
                     case .frames(let link):
                         // The mesh has limits of its own: its links take no slot of the direct ones.
                         release(slot)
@@ -69,22 +68,63 @@ extension Node {
         }
     }
 
+    /// Admits a link over a member of a session to a slot of the member at its other end.
+    /// - Returns: nil when all slots are in use, or too many handshakes of its address fail.
+    func admit(member: PeerID, _ link: any StreamLink) -> LinkRegistry.Slot? {
+        let mayBegin = state.withLock { $0.handshakes.begin(link.remote.host, now: settings.clock()) }
+        return mayBegin ? admit(.member(member), link) : nil
+    }
+
     /// Admits a link that a peer has opened to a slot, if need be that of an untrusted link without use.
-    /// - Returns: nil when all slots are in use, or the address has left too many handshakes without a key.
+    /// - Returns: nil when all slots are in use.
     func admit(_ source: LinkSource, _ link: any StreamLink) -> LinkRegistry.Slot? {
         let admission = state.withLock { state -> LinkRegistry.Admission in
-            let now = settings.clock()
-            if state.isShuttingDown || !state.handshakes.allows(link.remote.host, now: now) { return .refused }
-            return state.links.admit(from: source, limits: settings.limits, now: now) { link.close() }
+            if state.isShuttingDown { return .refused }
+            return state.links.admit(from: source, limits: settings.limits, now: settings.clock()) { link.close() }
         }
         guard case .admitted(let slot, let end) = admission else { return nil }
         end?()
         return slot
     }
 
+    /// Serves a direct link until it ends. Where too many handshakes of its address have left no key, it waits before (R9).
+    private func serveInTurn(_ link: PrefixedLink, _ slot: LinkRegistry.Slot, continuations: Listener.Continuations?) async {
+        guard let slot = await awaitTurn(of: link.link, slot) else {
+            settings.log.debug("a connection from \(link.remote) was closed: too many handshakes of its address fail")
+            return link.close()
+        }
+        await serve(link, slot, continuations: continuations)
+        release(slot)
+    }
+
+    /// Waits until a direct link may begin its handshake. A link that waits has no slot: others of its address would take it.
+    /// - Returns: the slot that it has then; nil when it is to be closed.
+    private func awaitTurn(of link: any StreamLink, _ slot: LinkRegistry.Slot) async -> LinkRegistry.Slot? {
+        var step = state.withLock { state in
+            state.handshakes.admit(link.remote, isOpen: { !link.isFinishedByPeer }, now: settings.clock())
+        }
+        if step == .serve { return slot }
+        release(slot)
+        while case .wait(let number) = step {
+            let isStopped = await stopping.isFulfilled(within: WaitingLinks.waitTime) || Task.isCancelled
+            step = state.withLock { state -> WaitingLinks.Step in
+                guard isStopped else { return state.handshakes.admit(waited: number, now: settings.clock()) }
+                state.handshakes.remove(number)
+                return .close
+            }
+        }
+        return step == .serve ? admit(LinkSource(link.remote), link) : nil
+    }
+
+    /// Records that the peer of a link from this host has proven a key.
+    func recordProvenKey(of host: String) {
+        state.withLock { $0.handshakes.recordSuccess(of: host) }
+    }
+
     /// Records that a link from this host has ended before its peer had proven a key.
-    func recordFailedHandshake(of host: String) {
-        state.withLock { $0.handshakes.recordFailure(of: host, now: settings.clock()) }
+    /// - Parameter hasBegun: whether it is a direct one.
+    func recordFailedHandshake(of host: String, hasBegun: Bool) {
+        state.withLock { $0.handshakes.recordFailure(of: host, hasBegun: hasBegun, now: settings.clock()) }
     }
 
     /// Records that a link's peer has proven its key, as a friend or not. A friend may take the slot of an untrusted link.

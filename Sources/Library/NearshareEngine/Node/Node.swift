@@ -30,7 +30,7 @@ package func withNode<Result: Sendable>(
 public final class Node: Sendable {
     struct State {
         var links = LinkRegistry()
-        var handshakes = HandshakeRateLimiter()
+        var handshakes = HandshakePacer()
         var listeners = ListenerRegistry()
         var mesh: MeshDriver?
         var radio: Radio?

@@ -478,7 +478,7 @@ extension Session {
         case .from(let origin)?:
             guard origin != link.peer, isMember(origin) else { return stream.refuse() }
             let end = RelayedLink(stream, to: origin, through: link.peer)
-            guard let slot = node.admit(.member(origin), end) else { return stream.refuse() }
+            guard let slot = node.admit(member: origin, end) else { return stream.refuse() }
             node.start { [node] in
                 await node.serve(end, slot, continuations: nil, expecting: origin)
                 node.release(slot)

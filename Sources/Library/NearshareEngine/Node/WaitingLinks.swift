@@ -1,0 +1,82 @@
+internal import NearshareBase
+internal import NearshareInterfaces
+
+/// Links that wait until a rate permits to serve them, in the order in which they were opened.
+struct WaitingLinks: Sendable {
+    enum Step: Sendable, Hashable {
+        case serve
+        /// The next decision comes after ``WaitingLinks/waitTime``.
+        case wait(UInt64)
+        case close
+    }
+
+    private struct Link: Sendable {
+        let address: LinkAddress
+        let limitKey: String
+        /// The links with the same one are served in their order.
+        let queue: String
+        let opened: MonotonicInstant
+        let isOpen: @Sendable () -> Bool
+    }
+
+    /// The time between two decisions about a link.
+    static let waitTime = Duration.milliseconds(250)
+    /// The longest wait.
+    static let maximumWaitTime = Duration.seconds(5)
+    /// Limits on links that wait.
+    static let maximumCountPerAddress = 64
+    static let maximumCount = 256
+
+    private var links: [UInt64: Link] = [:]
+    private var lastNumber: UInt64 = 0
+
+    /// Adds a link, unless there is no room for it.
+    /// - Parameter isOpen: whether the peer has not closed it.
+    mutating func insert(
+        _ address: LinkAddress, queue: String, isOpen: @escaping @Sendable () -> Bool, now: MonotonicInstant
+    ) -> Step {
+        let limitKey = address.limitKey
+        if !hasRoom(for: limitKey) {
+            // Links that were closed meanwhile take no room from one that is open.
+            links = links.filter { $0.value.isOpen() }
+            guard hasRoom(for: limitKey) else { return .close }
+        }
+        lastNumber += 1
+        links[lastNumber] = Link(address: address, limitKey: limitKey, queue: queue, opened: now, isOpen: isOpen)
+        return .wait(lastNumber)
+    }
+
+    private func hasRoom(for limitKey: String) -> Bool {
+        links.count < Self.maximumCount && links.values.count { $0.limitKey == limitKey } < Self.maximumCountPerAddress
+    }
+
+    /// Whether the peer has not closed a link. One that it has closed is removed.
+    mutating func isOpen(_ number: UInt64) -> Bool {
+        if links[number]?.isOpen() == true { return true }
+        remove(number)
+        return false
+    }
+
+    /// Whether an open link of this queue waits. Those before it that were closed are removed.
+    mutating func hasLinks(in queue: String) -> Bool { first(in: queue) != nil }
+
+    /// - Returns: the address of a link that is the first of its queue; nil while an older one waits.
+    mutating func addressOfFirst(_ number: UInt64) -> LinkAddress? {
+        guard let link = links[number], first(in: link.queue) == number else { return nil }
+        return link.address
+    }
+
+    private mutating func first(in queue: String) -> UInt64? {
+        links.keys.filter { links[$0]?.queue == queue }.sorted().first { isOpen($0) }
+    }
+
+    /// Lets a link wait on, or removes it after ``maximumWaitTime``.
+    mutating func waitOn(_ number: UInt64, now: MonotonicInstant) -> Step {
+        if let link = links[number], now - link.opened < Self.maximumWaitTime { return .wait(number) }
+        remove(number)
+        return .close
+    }
+
+    /// Removes a link that waits no longer.
+    mutating func remove(_ number: UInt64) { links[number] = nil }
+}
