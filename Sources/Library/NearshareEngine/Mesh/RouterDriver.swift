@@ -17,6 +17,8 @@ final class RouterDriver: Sendable {
     private let driver: MachineDriver<MeshMachine>
     /// Closes each open link.
     private let closures = Mutex<[MeshLinkID: @Sendable () -> Void]>([:])
+    /// The frames of which the links have read a part.
+    private let partialFrames = Mutex(PartialFrames())
     private let clock: @Sendable () -> MonotonicInstant
     private let friends: @Sendable () -> Set<PeerID>
     private let log: Logger
@@ -140,6 +142,7 @@ final class RouterDriver: Sendable {
     private func read(from link: any StreamLink, _ id: MeshLinkID) {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.readByteCount, alignment: 16)
         defer { buffer.deallocate() }
+        defer { partialFrames.withLock { $0.remove(id) } }
         var accumulator = MeshFrameAccumulator()
         var isValid = true
         while isValid, let count = try? link.read(into: buffer), count > 0 {
@@ -152,6 +155,7 @@ final class RouterDriver: Sendable {
                 }
                 return accumulator.skippedBytes.isEmpty && !router.shouldClose(id)
             }
+            limitPartialFrames(accumulator.heldByteCount, on: id, from: link.remote.sourceName)
         }
         finishReading(from: link.remote, id, isValid: isValid) { link.close() }
     }
@@ -167,6 +171,13 @@ final class RouterDriver: Sendable {
             }
         }
         finishReading(from: link.remote, id, isValid: isValid) { link.close() }
+    }
+
+    /// Records what a link holds of its last frame. When all links hold too much, the one with most is closed.
+    private func limitPartialFrames(_ byteCount: Int, on id: MeshLinkID, from address: String) {
+        guard let largest = partialFrames.withLock({ $0.record(byteCount, on: id, from: address) }) else { return }
+        log.info("mesh: link \(largest.rawValue) closed: the ends of its frames do not come")
+        closures.withLock { $0[largest] }?()
     }
 
     private func receive(_ frame: ArraySlice<UInt8>, from id: MeshLinkID, _ router: inout MeshRouter, now: Moment) {
