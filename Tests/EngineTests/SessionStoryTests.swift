@@ -142,7 +142,7 @@ import Testing
     func routesAround(_ linkKind: LinkKind) async throws {
         try await withSession(of: 3, linkKind) { network, sessions in
             for (one, other) in [(1, 2), (2, 1)] {
-                try await sessions[one].wait { session in
+                try await sessions[one].waitUnannounced { session in
                     session.members.contains { $0.id == network.id(0) && $0.neighbours.contains(network.id(other)) }
                 }
             }
