@@ -151,8 +151,9 @@ public final class Session: Sendable {
     /// Offers of members, for one reader, until the session is over. An invitation released unanswered is declined, and so are those
     /// beyond 256 unread ones.
     public var resources: AsyncStream<Invitation> { eventQueues.resources.stream }
-    /// Keys that the user has to decide about, for one reader; see ``TrustPolicy/askAtFirstMeeting``. A program that reads neither this sequence
-    /// nor ``events`` trusts none of them: their invitations fail with ``SessionError/untrusted(_:)`` at their timeout.
+    /// Keys that the user has to decide about, for one reader; see ``TrustPolicy/askAtFirstMeeting``. A program that reads neither
+    /// this sequence nor ``events`` trusts none of them: their invitations fail with ``SessionError/untrusted(_:)`` at their
+    /// timeout.
     public var identityQuestions: AsyncStream<IdentityQuestion> { eventQueues.questions.stream }
 
     let node: Node

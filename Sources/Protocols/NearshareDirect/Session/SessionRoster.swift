@@ -137,7 +137,7 @@ package struct SessionRoster: Sendable {
 
     /// Merges the roster of another member. Claims about this member that are not true any more are refuted.
     package mutating func receive(_ members: [SessionMember], from announcer: PeerID, now: MonotonicInstant) {
-        let known = table.presentIDs
+        let known = Set(table.presentIDs)
         // News leave out the entry of the member that they are sent to.
         let isWhole = members.contains { $0.id == table.own }
         defer {
@@ -246,10 +246,11 @@ package struct SessionRoster: Sendable {
 
     /// Whether this member has to step back: it has joined at the same time as others, and all together exceed the limit.
     package func isSurplus(now: MonotonicInstant) -> Bool {
-        !isFounder
-            && joinOrder.isSurplus(
-                table.own, among: table.presentIDs, linked: reachability.neighbours, limit: settings.maximumMemberCount,
-                now: now)
+        // Asked after each change, and seldom so.
+        let present = table.presentIDs
+        guard present.count >= settings.maximumMemberCount, !isFounder else { return false }
+        return joinOrder.isSurplus(
+            table.own, among: present, linked: reachability.neighbours, limit: settings.maximumMemberCount, now: now)
     }
 
     /// Forgets all other members, which know that this one has left, so that it can join again once there is room.
