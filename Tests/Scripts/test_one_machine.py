@@ -288,8 +288,10 @@ class OneMachineStory(Story):
         self.assertCode(0, self.anna.run("inbox", "open", "a.txt"))
         self.assertCode(0, self.anna.run("inbox", "open"))
         self.assertEqual(["--flag", str(self.anna.inbox / "a.txt"), str(self.anna.inbox / "tree")], log.read_text().split())
-        # The program has the usual actions of all signals, none of which is blocked.
-        self.assertEqual({0}, {int(line.split()[1], 16) for line in signals.read_text().splitlines()})
+        # The program has the usual actions of all signals, none of which is blocked. The C library keeps 32 and 33
+        # for itself: no program can change what it inherits for them.
+        kept = 1 << 31 | 1 << 32
+        self.assertEqual({0}, {int(line.split()[1], 16) & ~kept for line in signals.read_text().splitlines()})
         # Without a terminal nobody can be asked about what may start programs.
         result = self.anna.run("inbox", "open", "run.sh")
         self.assertCode(1, result)
