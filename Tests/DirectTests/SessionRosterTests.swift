@@ -72,6 +72,33 @@ import Testing
         #expect(roster.drainChanges().isEmpty)
     }
 
+    @Test func `a member whose user has yet to agree is neither absent nor connected to, until the link ends`() {
+        var roster = roster(1)
+        let other = member(2).id
+        roster.admit(member(2), now: Self.start)
+        roster.recordJoining(other, until: later(60))
+        _ = roster.drainChanges()
+        var gone = roster.member(other)!
+        gone.presence = .gone
+        roster.receive([gone], from: member(3).id, now: later(1))
+        roster.advance(to: later(59))
+        #expect(roster.drainChanges().isEmpty)
+        #expect(roster.dueAttempts(now: later(59)).isEmpty)
+        roster.recordDisconnection(of: other, now: later(59))
+        roster.advance(to: later(80))
+        #expect(roster.drainChanges() == [.state(other, .connecting)])
+        roster.advance(to: later(90))
+        #expect(roster.drainChanges() == [.left(other)])
+    }
+
+    @Test func `a member that does not agree in time is removed`() {
+        var roster = roster(1, with: 2)
+        roster.recordJoining(member(2).id, until: later(60))
+        #expect(roster.deadline(after: later(59)) == later(60))
+        roster.advance(to: later(60))
+        #expect(roster.drainChanges() == [.left(member(2).id)])
+    }
+
     @Test("during an outage a member has one state, until it is connected again or has left", arguments: [true, false])
     func outage(returns: Bool) {
         var roster = roster(1, with: 2)

@@ -219,6 +219,42 @@ import Testing
         }
     }
 
+    @Test("S20: a user who has confirmed a key is not asked about it again after its member has left")
+    func confirmsOnce() async throws {
+        try await withNodes(2, .memory) { network, nodes in
+            let sessions = try nodes.map { try $0.join("attic", for: try Self.service, admission: .ask) }
+            var checks: [IdentityCheck] = []
+            for session in sessions {
+                let question = try #require(await session.identityQuestions.first { _ in true })
+                checks.append(question.check)
+                question.answer(isSame: true)
+            }
+            for session in sessions { try await session.waitUntilAllAreConnected(1) }
+            await sessions[1].leave()
+            try await sessions[0].waitUnannounced { $0.members.isEmpty }
+            #expect(await sessions[0].judge(checks[0]))
+            await sessions[0].leave()
+        }
+    }
+
+    @Test("S20: a user is asked about one peer on one link at a time") func asksOnce() throws {
+        let name = try #require(SessionRoom(name: "attic", service: "my-game", secret: nil))
+        let room = Room(name, .ask, now: SystemClock.monotonic())
+        let peer = LocalIdentity(seed: [UInt8](repeating: 9, count: 64)).peerID
+        let links = (0..<2).map { _ in
+            OutgoingSessionLink(
+                invitation: .invite(name.session, timeout: .seconds(10), proof: [], context: []), secret: nil, room: room,
+                expected: nil, voucher: nil, outcome: Promise<Result<PeerID, SessionError>>())
+        }
+        #expect(links[0].beginQuestion(about: peer))
+        #expect(!links[1].beginQuestion(about: peer))
+        // The second link has not asked, and does not end the question of the first one.
+        links[1].endQuestion()
+        #expect(!room.beginQuestion(about: peer))
+        links[0].endQuestion()
+        #expect(room.beginQuestion(about: peer))
+    }
+
     @Test(
         "S20: a peer whose key the user has declined is refused without another question, and is not invited",
         arguments: LinkKind.allCases)

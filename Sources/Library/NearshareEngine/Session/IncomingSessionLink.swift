@@ -13,6 +13,8 @@ final class IncomingSessionLink: Sendable {
         var hasInvitation = false
         /// The session of the only invitation that a link may carry, answered or not.
         var invited: SessionID?
+        /// The latest time at which the inviting peer agrees to an acceptance.
+        var expiry: MonotonicInstant?
         /// The peer has sent its only share.
         var hasShare = false
         /// The room to which the peer's share belongs, and the proofs of its secret.
@@ -43,11 +45,12 @@ final class IncomingSessionLink: Sendable {
     var isOver: Bool { state.withLock(\.isOver) }
 
     /// Records an invitation into a session.
+    /// - Parameter expiry: the latest time at which the inviting peer agrees to an acceptance.
     /// - Returns: false for all but the first of the link.
-    func claimInvitation(into session: SessionID) -> Bool {
+    func claimInvitation(into session: SessionID, until expiry: MonotonicInstant) -> Bool {
         state.withLock { state in
             guard state.invited == nil else { return false }
-            state.invited = session
+            (state.invited, state.expiry) = (session, expiry)
             return true
         }
     }
@@ -128,7 +131,8 @@ final class IncomingSessionLink: Sendable {
     /// - Returns: false when the invitation or the session is over, or the session is full.
     func join(_ session: Session, _ known: LinkPeerInfo) -> Bool {
         guard !state.withLock(\.isOver) else { return false }
-        guard let sessionLink = session.join(driver, link, known, isInitiator: false) else {
+        let expiry = state.withLock(\.expiry)
+        guard let sessionLink = session.join(driver, link, known, isInitiator: false, awaitedUntil: expiry) else {
             driver.send(.refuse(session.id, session.isOver ? .declined : .full))
             return false
         }
@@ -171,10 +175,12 @@ extension Node {
         }
         switch frame {
         case .invite(let id, let timeout, let proof, let context):
-            guard incoming.claimInvitation(into: id), let peer = known.peer(settings), let handshake = known.handshake else {
+            let expiry = settings.clock() + timeout
+            guard incoming.claimInvitation(into: id, until: expiry + Session.answerGrace), let peer = known.peer(settings),
+                let handshake = known.handshake
+            else {
                 return incoming.driver.send(.refuse(id, .declined))
             }
-            let expiry = settings.clock() + timeout
             let session = session(id)
             if let session, let room = session.room, room.credentials.secret != nil, !proof.isEmpty {
                 // Also of a member: the peer may not know yet that it is one.

@@ -22,6 +22,8 @@ final class OutgoingSessionLink: Sendable {
         var expectedProof: [UInt8]?
         /// The peer has proven to know the room's secret, if there is one.
         var isProven: Bool
+        /// The peer of the room about which the user is being asked.
+        var question: PeerID?
     }
 
     private let invitation: SessionFrame
@@ -98,6 +100,20 @@ final class OutgoingSessionLink: Sendable {
 
     /// Whether a peer that was found in a room may cause a question to the user.
     var asksForRoom: Bool { room?.admission == .ask }
+
+    /// Records that the user is asked about the peer of a room.
+    /// - Returns: false when that is so on another link already, with another short code.
+    func beginQuestion(about id: PeerID) -> Bool {
+        guard asksForRoom, let room else { return true }
+        guard room.beginQuestion(about: id) else { return false }
+        state.withLock { $0.question = id }
+        return true
+    }
+
+    /// Records that the user was asked, or that the answer is no longer needed.
+    func endQuestion() {
+        if let id = state.withLock({ $0.question.take() }) { room?.endQuestion(about: id) }
+    }
 
     /// Whether the peer has proven to know the room's secret, if there is one.
     var isProven: Bool { state.withLock(\.isProven) }

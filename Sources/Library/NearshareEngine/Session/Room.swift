@@ -7,7 +7,7 @@ public enum RoomAdmission: Sendable, Hashable {
     /// Admits all peers that join the room. Keys are not compared.
     case open
     /// Admits the peers that the trust policy of the settings trusts: by default, both users compare short codes within a minute.
-    /// A user's no holds as long as the session.
+    /// A user's answer about a key holds as long as the session.
     case ask
     /// Admits the peers that prove to know the secret, such as a word said in the room. Neither an eavesdropper nor a peer
     /// that does not know it can test guesses on its own: each needs an attempt to join, of which a member answers about ten a
@@ -21,7 +21,7 @@ final class Room: Sendable {
     let credentials: SessionRoom
     let admission: RoomAdmission
     private let guesses: Mutex<TokenBucket>
-    /// The peers about which the user is being asked because they have invited this node.
+    /// The peers about which the user is being asked, on one link each: both users have to see the same short code.
     private let asked = Mutex<Set<PeerID>>([])
 
     init(_ credentials: SessionRoom, _ admission: RoomAdmission, now: MonotonicInstant) {
@@ -37,7 +37,7 @@ final class Room: Sendable {
     /// Stops counting a proof that was right.
     func refundGuess() { guesses.withLock { $0.refund(1) } }
 
-    /// Whether the user is being asked about a peer that has invited this node.
+    /// Whether the user is being asked about a peer.
     func asks(about id: PeerID) -> Bool { asked.withLock { $0.contains(id) } }
 
     /// Records that the user is asked about a peer.

@@ -39,7 +39,7 @@ extension Session {
     func inviteIntoRoom(_ destination: PeerDestination) async throws(SessionError) -> PeerID {
         let timeout = room?.timeout ?? .seconds(10)
         if let id = destination.id, room?.asks(about: id) == true {
-            throw .unavailable("the peer has invited this node, and the user is being asked")
+            throw Self.questionElsewhere
         }
         if let id = destination.id, state.withLock({ $0.members.hasDeclined(id) }) {
             throw .untrusted("the user has declined the key of \(id.hex)")
@@ -107,7 +107,7 @@ extension Session {
     }
 
     /// Additional time for the answer to arrive.
-    private static var answerGrace: Duration { .seconds(2) }
+    static var answerGrace: Duration { .seconds(2) }
 
     /// Announces this node's addresses, and tries the members without a direct link at once: its network has changed.
     func networkChanged(_ hosts: [String]) {
@@ -237,10 +237,18 @@ extension Session {
                         abandon(driver, outgoingLink, because: Self.unconfirmedCode)
                         continue
                     }
+                    guard outgoingLink.beginQuestion(about: peer.id) else {
+                        prompt.releaseUnprompted()
+                        outgoingLink.outcome.fulfil(.failure(Self.questionElsewhere))
+                        driver.send(.withdraw(id))
+                        driver.close(.done)
+                        continue
+                    }
                     let check = IdentityCheck(peer: peer, shortCode: code.description, voucher: outgoingLink.voucher)
                     let peerInfo = known
                     node.start { [self] in
                         let isTrusted = await judge(check, asksAgain: outgoingLink.asksAgain)
+                        outgoingLink.endQuestion()
                         if isTrusted { prompt.release() }
                         let queuedFrames = outgoingLink.decided(isTrusted: isTrusted) { join(peerInfo) }
                         guard isTrusted else { return abandon(driver, outgoingLink, because: Self.unconfirmedCode) }
@@ -278,6 +286,7 @@ extension Session {
                 case .invitationEnded(let id, let outcome): open.end(id, outcome)
                 case .closed(let end):
                     open.endAll()
+                    outgoingLink.endQuestion()
                     if let sessionLink = outgoingLink.end() { remove(sessionLink) }
                     guard !outgoingLink.isAgreed else { break }
                     // The peer does not wait for the decision for ever.
@@ -290,6 +299,8 @@ extension Session {
         }
     }
 
+    private static let questionElsewhere = SessionError.unavailable(
+        "the peer has invited this node, and the user is being asked")
     private static let unconfirmedCode = "the short codes were not confirmed; the peer may be impersonating the one you invited"
     private static let unansweredQuestion =
         "the peer has accepted, but the question whether its key is to be trusted was not answered in time; "
@@ -317,14 +328,19 @@ extension Session {
     // MARK: Joining
 
     /// Adds a link to the session.
+    /// - Parameter expiry: the latest time at which the other end agrees; nil when it has agreed already.
     /// - Returns: nil when the session is full or over.
-    func join(_ driver: LinkDriver, _ link: any StreamLink, _ known: LinkPeerInfo, isInitiator: Bool) -> SessionLink? {
+    func join(
+        _ driver: LinkDriver, _ link: any StreamLink, _ known: LinkPeerInfo, isInitiator: Bool,
+        awaitedUntil expiry: MonotonicInstant? = nil
+    ) -> SessionLink? {
         guard let peer = known.proven, let name = known.name, let handshake = known.handshake else { return nil }
         let now = node.settings.clock()
         let datagramTag = node.settings.randomInteger()
         let sessionLink: SessionLink? = update { state in
             guard !state.isOver, state.members.admit(peer, name: name, now: now) else { return nil }
             if !state.members.hasChannel(to: peer.id) { addChannel(to: peer.id, &state) }
+            if let expiry { state.members.roster.recordJoining(peer.id, until: expiry) }
             return state.members.addLink(to: peer.id) { channelLink in
                 SessionLink(
                     peer: peer.id, driver: driver, remote: link.remote, localHost: link.localHost,

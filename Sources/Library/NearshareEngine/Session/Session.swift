@@ -401,9 +401,16 @@ public final class Session: Sendable {
         case .trusted: return true
         case .untrusted: return false
         case .ask(let user):
+            if state.withLock({ $0.members.hasConfirmed(proven.fingerprint) }) { return true }
             if !asksAgain, hasDeclined(check.peer) { return false }
             guard let isSame = await answer(to: check, by: user) else { return false }
-            if !isSame { state.withLock { $0.members.recordDecline(of: proven.fingerprint) } }
+            state.withLock { state in
+                if isSame {
+                    state.members.recordConfirmation(of: proven.fingerprint)
+                } else {
+                    state.members.recordDecline(of: proven.fingerprint)
+                }
+            }
             return isSame
         }
     }

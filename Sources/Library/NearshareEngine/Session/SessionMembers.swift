@@ -11,8 +11,10 @@ struct SessionMembers {
     private var trustedKeys: [PeerID: Fingerprint] = [:]
     /// Keys that the user has declined, the latest last: a peer that tries again causes no further question.
     private var declinedKeys: [Fingerprint] = []
-    /// Limit on declined keys that are remembered. Each takes an answer of the user, or of the program in the user's place.
-    private static let maximumDeclinedCount = 1024
+    /// Keys that the user has confirmed, the latest last: a peer that comes back causes no further question.
+    private var confirmedKeys: [Fingerprint] = []
+    /// Limit on the keys that are remembered of each kind. Each takes an answer of the user, or of the program in the user's place.
+    private static let maximumAnsweredCount = 1024
     /// The channels of members that have left, for receipts. They contain no messages.
     private var closedChannels: [MessageChannel] = []
     private static let maximumClosedCount = 64
@@ -41,8 +43,19 @@ struct SessionMembers {
 
     /// Records that the user has declined a key.
     mutating func recordDecline(of fingerprint: Fingerprint) {
+        confirmedKeys.removeAll { $0 == fingerprint }
         guard !hasDeclined(fingerprint) else { return }
-        declinedKeys = declinedKeys.suffix(Self.maximumDeclinedCount - 1) + [fingerprint]
+        declinedKeys = declinedKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
+    }
+
+    /// Whether the user has confirmed the key.
+    func hasConfirmed(_ fingerprint: Fingerprint) -> Bool { confirmedKeys.contains(fingerprint) }
+
+    /// Records that the user has confirmed a key.
+    mutating func recordConfirmation(of fingerprint: Fingerprint) {
+        declinedKeys.removeAll { $0 == fingerprint }
+        guard !hasConfirmed(fingerprint) else { return }
+        confirmedKeys = confirmedKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
     }
 
     /// Admits a peer, or accepts a member again.

@@ -12,8 +12,8 @@ public struct IdentityCheck: Sendable {
     public let voucher: PeerID?
 }
 
-/// A rule that decides about a peer's key before the peer becomes a member. A yes holds until the member has left; after a no, the
-/// rule is applied to the next attempt of the peer.
+/// A rule that decides about a peer's key before the peer becomes a member. A yes holds until the member has left, a
+/// user's yes as long as the session; after a no, the rule is applied to the next attempt of the peer.
 public struct TrustPolicy: Sendable {
     enum Verdict: Sendable {
         case trusted
@@ -35,8 +35,8 @@ public struct TrustPolicy: Sendable {
     }
 
     /// Trusts known keys, and keys that a member of the session vouches for. Other keys, and a known name with another key,
-    /// are put to the user in ``Session/identityQuestions``. A no holds as long as the session: about the same key, only
-    /// ``Session/invite(_:context:secret:timeout:)`` asks again.
+    /// are put to the user in ``Session/identityQuestions``. The answer holds as long as the session: after a no, only
+    /// ``Session/invite(_:context:secret:timeout:)`` asks about the same key again.
     public static let askAtFirstMeeting = askingAtFirstMeeting(nil)
 
     /// The rule of ``askAtFirstMeeting``.

@@ -30,6 +30,8 @@ struct Reachability: Sendable {
     private var hintTimes: [PeerID: MonotonicInstant] = [:]
     /// Members with an attempt in progress.
     private var attempts: Set<PeerID> = []
+    /// Members with a link that the other end has yet to agree to, and the latest time for that.
+    private var joining: [PeerID: MonotonicInstant] = [:]
     /// Members whose last link was lost.
     private var lost: Set<PeerID> = []
 
@@ -51,9 +53,12 @@ struct Reachability: Sendable {
     /// Whether the last link to a member was lost, and nothing has said since that its addresses may lead to it.
     func isLost(_ id: PeerID) -> Bool { lost.contains(id) && hints[id] == nil }
 
-    /// Whether no attempt is in progress, and the back-off has passed.
+    /// Whether the other end of a link to a member has yet to agree, such as by the answer of its user.
+    func isJoining(_ id: PeerID, now: MonotonicInstant) -> Bool { joining[id].map { now < $0 } ?? false }
+
+    /// Whether no attempt is in progress, no link is about to join, and the back-off has passed.
     func mayAttempt(_ id: PeerID, now: MonotonicInstant) -> Bool {
-        !attempts.contains(id) && (backoffs[id].map { now >= $0.retryTime } ?? true)
+        !attempts.contains(id) && !isJoining(id, now: now) && (backoffs[id].map { now >= $0.retryTime } ?? true)
     }
 
     // MARK: Changes
@@ -73,7 +78,13 @@ struct Reachability: Sendable {
         hints[id] = nil
         hintTimes[id] = nil
         attempts.remove(id)
+        joining[id] = nil
         lost.remove(id)
+    }
+
+    /// Records a link to a member whose other end has yet to agree. Until then it is neither absent nor connected to again.
+    mutating func recordJoining(_ id: PeerID, until expiry: MonotonicInstant) {
+        if !linkState(of: id).isConnected { joining[id] = expiry }
     }
 
     mutating func recordAttempt(_ id: PeerID) {
@@ -84,6 +95,7 @@ struct Reachability: Sendable {
 
     mutating func recordConnection(_ id: PeerID, via relay: PeerID?, now: MonotonicInstant) {
         absentSince[id] = nil
+        joining[id] = nil
         hints[id] = nil
         attempts.remove(id)
         lost.remove(id)
@@ -98,6 +110,7 @@ struct Reachability: Sendable {
 
     mutating func recordDisconnection(_ id: PeerID, now: MonotonicInstant) {
         if unlinkedSince[id] == nil { unlinkedSince[id] = now }
+        if joining.removeValue(forKey: id) != nil, absentSince[id] != nil { absentSince[id] = now }
         if absentSince[id] == nil, relays[id] == nil { absentSince[id] = now }
         if linkState(of: id).isConnected { lost.insert(id) }
         states[id] = .connecting
@@ -154,14 +167,14 @@ struct Reachability: Sendable {
 
     /// Whether a member has been absent for so long that all that it announces has arrived.
     func isMissing(_ id: PeerID, now: MonotonicInstant) -> Bool {
-        absentSince[id].map { now - $0 >= Self.announcementTime } ?? false
+        !isJoining(id, now: now) && absentSince[id].map { now - $0 >= Self.announcementTime } ?? false
     }
 
     /// Members that have been absent for `timeout`, by id. Those with a hint are absent later: after an attempt that began
     /// since, or after twice the time, because hints can be invented.
     func absentees(after timeout: Duration, now: MonotonicInstant) -> [PeerID] {
         absentSince.filter { id, since in
-            now - since >= (hints[id] == nil ? timeout : timeout * 2)
+            !isJoining(id, now: now) && now - since >= (hints[id] == nil ? timeout : timeout * 2)
         }.keys.sorted()
     }
 
@@ -173,10 +186,12 @@ struct Reachability: Sendable {
         let secondAttempts = unlinkedSince.keys.filter { id in
             id < own && !attempts.contains(id) && backoffs[id].map { $0.retryTime < secondAttemptTime(id) } ?? true
         }
-        return absentSince.map { id, since in since + (hints[id] == nil ? timeout : timeout * 2) }
+        let times: [MonotonicInstant] =
+            absentSince.map { id, since in since + (hints[id] == nil ? timeout : timeout * 2) }
             + absentSince.filter { isWaitedFor($0.key) }.values.map { $0 + Self.announcementTime }
             + secondAttempts.map { secondAttemptTime($0) }
             + backoffs.filter { !attempts.contains($0.key) }.values.map(\.retryTime)
+        return times + Array(joining.values)
     }
 
     private static let firstDelay = Duration.milliseconds(500)

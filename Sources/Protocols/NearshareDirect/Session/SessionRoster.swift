@@ -152,7 +152,7 @@ package struct SessionRoster: Sendable {
             case .ignored: break
             case .aboutOwn: table.refute(member)
             case .newer:
-                if member.presence == .gone, before != nil, reachability.linkState(of: member.id).isConnected {
+                if member.presence == .gone, before != nil, hasLink(to: member.id, now: now) {
                     if departureClaims[member.id] == nil {
                         departureClaims[member.id] = DepartureClaim(incarnation: member.incarnation, time: now)
                     }
@@ -180,13 +180,18 @@ package struct SessionRoster: Sendable {
     /// would have broken. So no member can talk another one out of the session.
     private mutating func resolveDepartureClaim(of id: PeerID, now: MonotonicInstant) {
         guard let claim = departureClaims.removeValue(forKey: id), var member = table.member(id) else { return }
-        if reachability.linkState(of: id).isConnected {
+        if hasLink(to: id, now: now) {
             member.incarnation = max(member.incarnation, claim.incarnation &+ 1)
         } else {
             member.incarnation = max(member.incarnation, claim.incarnation)
             member.presence = .gone
         }
         store(member, now: now)
+    }
+
+    /// Whether there is a link to a member, joined or about to join.
+    private func hasLink(to id: PeerID, now: MonotonicInstant) -> Bool {
+        reachability.linkState(of: id).isConnected || reachability.isJoining(id, now: now)
     }
 
     private mutating func store(_ member: SessionMember, now: MonotonicInstant) {
@@ -397,6 +402,12 @@ package struct SessionRoster: Sendable {
         report(id)
         table.setOwnNeighbours(reachability.neighbours)
         updateTopology(now: now, startsAbsences: false)
+    }
+
+    /// Records a link to a member whose other end has yet to agree: until `expiry`, the member is neither absent nor connected to
+    /// again.
+    package mutating func recordJoining(_ id: PeerID, until expiry: MonotonicInstant) {
+        if table.member(id) != nil { reachability.recordJoining(id, until: expiry) }
     }
 
     /// Records the loss of the last link to a member.
