@@ -99,6 +99,14 @@ import Testing
         #expect(roster.drainChanges() == [.left(member(2).id)])
     }
 
+    @Test func `a connected member that leaves is no neighbour any more`() {
+        var roster = roster(1, with: 2, 3)
+        for number: UInt8 in 2...3 { roster.recordConnection(to: member(number).id, via: nil, now: Self.start) }
+        #expect(roster.member(member(1).id)?.neighbours == [member(2).id, member(3).id])
+        roster.recordDeparture(of: member(2).id, now: Self.start)
+        #expect(roster.member(member(1).id)?.neighbours == [member(3).id])
+    }
+
     @Test("during an outage a member has one state, until it is connected again or has left", arguments: [true, false])
     func outage(returns: Bool) {
         var roster = roster(1, with: 2)

@@ -202,6 +202,8 @@ package struct SessionRoster: Sendable {
             case .joined(let joined): reachability.add(joined.id, now: now)
             case .left(let id):
                 reachability.remove(id)
+                // Its link is closed later, when it is no member any more.
+                table.setOwnNeighbours(reachability.neighbours)
                 departureClaims[id] = nil
                 demandedLinks.remove(id)
                 discovered.removeExcess(ofFormerMember: id)
