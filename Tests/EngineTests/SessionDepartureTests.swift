@@ -83,6 +83,18 @@ import Testing
         }
     }
 
+    @Test(
+        "a stream takes no more bytes once its session is left, and a message says that it is left",
+        arguments: LinkKind.allCases)
+    func writesAfterLeaving(_ linkKind: LinkKind) async throws {
+        try await SessionStoryTests().withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
+            let stream = try await sessions[0].openStream(named: "numbers", to: network.id(1))
+            await sessions[0].leave()
+            await #expect(throws: StreamError.self) { try await stream.write([1]) }
+            await #expect(throws: SessionError.left) { try await sessions[0].send(SessionMessage(bytes: [1]), to: []) }
+        }
+    }
+
     @Test("leaving waits for finished streams and running transfers", arguments: LinkKind.allCases, [false, true])
     func leavesAfterStreams(_ linkKind: LinkKind, isRelayed: Bool) async throws {
         try await SessionStoryTests().withSession(

@@ -154,6 +154,8 @@ extension Session {
         }
     }
 
+    /// - Returns: the receivers of a message.
+    /// - Throws: the end of the session before a wrong argument.
     private func targets(_ members: [PeerID]?) throws(SessionError) -> [PeerID] {
         if let members { try check(receivers: members) }
         let found: Result<[PeerID], SessionError> = state.withLock { state in
@@ -169,6 +171,7 @@ extension Session {
     }
 
     private func check(receivers: [PeerID]) throws(SessionError) {
+        if let refusal = state.withLock(\.refusal) { throw refusal }
         guard !receivers.isEmpty else { throw .invalidParameter("the list of receivers is empty") }
         guard receivers.count == 1 || Set(receivers).count == receivers.count else {
             throw .invalidParameter("a receiver is listed twice")

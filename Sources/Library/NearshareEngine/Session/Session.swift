@@ -332,7 +332,11 @@ public final class Session: Sendable {
             driver.send(.withdraw(id))
             driver.close(.goingAway)
         }
-        for link in links { link.driver.close(.goingAway) }
+        for link in links {
+            // At once: the link's thread closes it a moment later.
+            link.driver.streams.close()
+            link.driver.close(.goingAway)
+        }
         timer.stop()
         datagrams?.close()
         inbox.finish()
@@ -511,7 +515,8 @@ extension Session.Member {
     init(_ member: SessionMember, in members: SessionMembers) {
         self.init(
             id: member.id, fingerprint: member.fingerprint, name: member.name, state: members.roster.state(of: member.id),
-            neighbours: member.neighbours, unacknowledgedMessages: members.unacknowledgedCount(of: member.id),
+            neighbours: member.neighbours.filter { members.roster.member($0) != nil },
+            unacknowledgedMessages: members.unacknowledgedCount(of: member.id),
             unacknowledgedBytes: members.unacknowledgedByteCount(of: member.id), metadata: members.metadata(of: member.id))
     }
 }
