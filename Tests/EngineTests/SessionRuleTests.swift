@@ -355,6 +355,13 @@ extension SessionStoryTests {
         }
     }
 
+    @Test func `an address without a host is refused for that reason`() {
+        let error = #expect(throws: LinkError.self) {
+            _ = try TCPTransport().connect(to: LinkAddress(host: "", port: 1), timeout: .seconds(1))
+        }
+        #expect(error?.description.contains("the address has no host") == true)
+    }
+
     @Test("two members with the same name are distinct", arguments: LinkKind.allCases) func oneName(_ linkKind: LinkKind)
         async throws
     {

@@ -23,6 +23,11 @@ struct FileSourceTests {
         return met
     }
 
+    @Test func `an empty path is refused for that reason`() {
+        let error = #expect(throws: StorageError.self) { _ = try FileSource(paths: [""]) }
+        #expect(error?.description.contains("the path is empty") == true)
+    }
+
     @Test("an item is called by the last component of its path, whatever the path looks like")
     func names() throws {
         try scratch.write("dir/sub/file", [1])

@@ -8,6 +8,9 @@ struct SocketAddress {
 
     /// Resolves a host name, or a numeric address with its zone, to addresses in the system's order of preference.
     static func resolve(_ address: LinkAddress) throws(LinkError) -> [SocketAddress] {
+        guard !address.host.isEmpty else {
+            throw LinkError(.unreachable, "the address has no host; name an IP address or a host name")
+        }
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         hints.ai_flags = AI_NUMERICSERV

@@ -61,6 +61,7 @@ package struct FileSource: ResourceSource {
         paths: [String], named givenName: ClaimedFileName? = nil, options: Options = Options(),
         detector: MediaTypeDetector = MediaTypeDetector()
     ) throws(StorageError) {
+        guard !paths.contains("") else { throw StorageError(.rejected, "the path is empty; name a file or a folder") }
         try self.init(localPaths: paths.map { LocalPath($0) }, named: givenName, options: options, detector: detector)
     }
 
