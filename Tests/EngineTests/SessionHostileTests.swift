@@ -351,6 +351,32 @@ import Testing
         #expect(asked.withLock { $0 } == count)
     }
 
+    @Test("an invited node is told whether the inviting peer has withdrawn, or has no room", arguments: LinkKind.allCases)
+    func inviterDoesNotJoin(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        let hostile = HostileMember(TestNetwork.identity(9))
+        try await withNode(network.settings(0)) { node in
+            let listener = try node.listen()
+            for isFull in [true, false] {
+                let link = try await hostile.connect(to: listener.port, over: network.settings(9).transport)
+                defer { link.close() }
+                link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
+                let invitation = try #require(await listener.sessionInvitations.first { _ in true })
+                let session = try invitation.accept(SessionStoryTests.trusting)
+                try await link.wait { $0 == SessionFrame.accept(hostile.session).encoded }
+                link.say((isFull ? SessionFrame.refuse(hostile.session, .full) : .withdraw(hostile.session)).encoded)
+                let end = await session.ended
+                if isFull {
+                    #expect(end == .full)
+                } else if case .unavailable(let text)? = end {
+                    #expect(!text.contains("full"))
+                } else {
+                    Issue.record("\(String(describing: end))")
+                }
+            }
+        }
+    }
+
     @Test("S11: a node that accepts no sessions refuses invitations on arrival, and keeps none")
     func sessionsNotAccepted() async throws {
         let network = TestNetwork(.memory)

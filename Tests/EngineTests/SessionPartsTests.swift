@@ -41,6 +41,17 @@ import Testing
         #expect(members.admit(peer(2), name: name("two"), now: now) == true)
     }
 
+    @Test("an invitation that crosses another member's succeeds once the peer is a member") func crossingInvitations()
+        async throws
+    {
+        try await SessionStoryTests().withSession(of: 2, .memory) { _, sessions in
+            let member = AuthenticatedPeer(key: TestNetwork.identity(1).agreementKey.publicKey)
+            #expect(await sessions[0].becomesMember(member))
+            await sessions[0].leave()
+            #expect(await sessions[0].becomesMember(member) == false)
+        }
+    }
+
     @Test("a member that leaves is decided about anew, and its channel is gone") func departure() {
         var members = members(limit: 8)
         #expect(members.admit(peer(2), name: name("two"), now: now) == true)

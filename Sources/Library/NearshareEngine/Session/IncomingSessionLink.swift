@@ -113,12 +113,22 @@ final class IncomingSessionLink: Sendable {
     }
 
     /// Ends the session that the program has joined when the inviting peer does not join it; in a room, only the membership.
-    /// - Returns: false when the inviting peer has joined, or was a member before.
-    func withdrawJoined(_ session: Session, _ link: SessionLink) -> Bool {
+    /// - Parameter frame: any frame of the peer.
+    /// - Returns: false for another frame, and when the inviting peer has joined, or was a member before.
+    func cancelJoin(_ session: Session, _ link: SessionLink, by frame: SessionFrame) -> Bool {
+        let reason: SessionError
+        switch frame {
+        case .withdraw(session.id):
+            reason = .unavailable(
+                "the invitation was withdrawn: the inviting user has not confirmed this machine's key in time, or has cancelled"
+            )
+        case .refuse(session.id, .full): reason = .full
+        default: return false
+        }
         guard state.withLock(\.hasInvitation) || session.room != nil, !link.isComplete.load(ordering: .acquiring) else {
             return false
         }
-        session.cancelJoin(of: link.peer)
+        session.cancelJoin(of: link.peer, because: reason)
         return true
     }
 
@@ -170,7 +180,7 @@ extension Node {
         _ frame: SessionFrame, on incoming: IncomingSessionLink, _ known: LinkPeerInfo, _ continuations: Listener.Continuations?
     ) {
         if let (session, sessionLink) = incoming.joined {
-            if case .withdraw(session.id) = frame, incoming.withdrawJoined(session, sessionLink) { return }
+            if incoming.cancelJoin(session, sessionLink, by: frame) { return }
             return session.handle(frame, from: sessionLink)
         }
         switch frame {

@@ -30,7 +30,7 @@ final class OutgoingSessionLink: Sendable {
     private let secret: [UInt8]?
     private let expected: PeerID?
     let voucher: PeerID?
-    /// Whether the user is asked about a key that was declined before: the program has invited the peer again.
+    /// Whether the program has invited the peer itself: then the user is asked also about a key that was declined before.
     let asksAgain: Bool
     let outcome: Promise<Result<PeerID, SessionError>>
     /// Fulfilled when the handshake is over, and the peer can receive the invitation.

@@ -128,15 +128,19 @@ extension Session {
     }
 
     /// Ends the session when the peer that has invited this node does not join it, unless there are other members, or it is a room.
-    func cancelJoin(of peer: PeerID) {
+    func cancelJoin(of peer: PeerID, because reason: SessionError) {
         let now = node.settings.clock()
         update { $0.members.roster.recordDeparture(of: peer, now: now) }
-        if room == nil, members.isEmpty {
-            end(
-                .unavailable(
-                    "the invitation was withdrawn: the inviting user has not confirmed this machine's key, or the session is full"
-                ))
+        if room == nil, members.isEmpty { end(reason) }
+    }
+
+    /// Whether a peer is a member, or becomes one in a moment: another member has invited it at the same time.
+    func becomesMember(_ peer: AuthenticatedPeer) async -> Bool {
+        let isMember = { @Sendable in
+            self.state.withLock { !$0.isOver && $0.members.roster.member(peer.id)?.fingerprint == peer.fingerprint }
         }
+        await withTimeout(Self.answerGrace) { await self.memberChange.wait { self.isOver || isMember() } }
+        return isMember()
     }
 
     /// Records that a member has no room for this node.
@@ -210,6 +214,7 @@ extension Session {
                 let joined = self.join(driver, link, known, isInitiator: true)
                 if joined == nil {
                     // The peer has accepted, and would be a member of a session without others.
+                    if state.withLock({ !$0.isOver && $0.members.roster.isFull }) { driver.send(.refuse(id, .full)) }
                     driver.send(.withdraw(id))
                     driver.close(.goingAway)
                 }
@@ -273,9 +278,13 @@ extension Session {
                     let queuedFrames = outgoingLink.accepted { join(peerInfo) }
                     for (frame, sessionLink) in queuedFrames { handle(frame, from: sessionLink) }
                 case .session(.refuse(id, let reason)):
+                    let peer = known.proven
+                    if reason == .unknown, outgoingLink.asksAgain, let peer, await becomesMember(peer) {
+                        outgoingLink.outcome.fulfil(.success(peer.id))
+                    }
                     outgoingLink.outcome.fulfil(.failure(SessionError(reason)))
                     driver.close(.done)
-                    guard let peer = known.proven else { break }
+                    guard let peer else { break }
                     if reason == .removed { endIfFounder(peer.fingerprint) }
                     if reason == .full { recordRefusal(of: peer) }
                 case .session(let frame):

@@ -31,7 +31,8 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
 
     public var description: String {
         switch self {
-        case .notConnected(let id): "\(id.hex) is not in the session, or out of reach; wait until it is connected, or invite it"
+        case .notConnected(let id):
+            "\(id.hex) is not a member, or out of reach; invite it, or wait until it is connected if the members include it"
         case .invalidParameter(let text), .timedOut(let text), .unavailable(let text), .untrusted(let text),
             .incompatible(let text):
             text
@@ -66,7 +67,9 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
         case .declined: self = .declined
         case .expired: self = .timedOut("the invitation was not answered in time")
         case .full: self = .full
-        case .unknown: self = .unavailable("the peer does not know this session")
+        case .unknown:
+            self = .unavailable(
+                "the peer does not know this session: its program accepts no invitations, or it is joining by another one")
         case .untrusted:
             self = .untrusted(
                 "the peer does not trust this machine's key, or its user has not answered the question about it in time; "
