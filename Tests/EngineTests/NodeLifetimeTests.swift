@@ -32,6 +32,21 @@ import Testing
         await first.stop()
     }
 
+    @Test("a reader that is cancelled does not end the invitations of a listener", arguments: LinkKind.allCases)
+    func cancelledReader(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        let (first, second) = (Node.start(network.settings(0)), Node.start(network.settings(1)))
+        let listener = try second.listen()
+        let reader = Task { for await _ in listener.sessionInvitations {} }
+        reader.cancel()
+        await reader.value
+        let session = try first.startSession(SessionStoryTests.trusting)
+        async let accepted = listener.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
+        _ = try await session.invite(network.destination(1, listener.port))
+        _ = try #require(await accepted)
+        for node in [first, second] { await node.stop() }
+    }
+
     @Test("calls after the end are errors, and leave nothing behind", arguments: LinkKind.allCases)
     func callsAfterTheEnd(_ linkKind: LinkKind) async throws {
         let network = TestNetwork(linkKind)

@@ -41,6 +41,23 @@ import Testing
         #expect(members.admit(peer(2), name: name("two"), now: now) == true)
     }
 
+    @Test func `a queue holds no element that was dequeued or dropped`() async {
+        final class Element: Sendable {}
+        for isDropped in [false, true] {
+            let queue = AsyncQueue<Element>(limit: .droppingOldest(beyond: 2))
+            weak var first: Element?
+            do {
+                let element = Element()
+                first = element
+                queue.enqueue(element)
+            }
+            queue.enqueue(Element())
+            if isDropped { queue.enqueue(Element()) } else { _ = await queue.dequeue() }
+            let isReleased = first == nil
+            #expect(isReleased)
+        }
+    }
+
     @Test("an invitation that crosses another member's succeeds once the peer is a member") func crossingInvitations()
         async throws
     {

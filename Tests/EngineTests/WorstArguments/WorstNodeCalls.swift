@@ -120,6 +120,15 @@ extension WorstCall {
                 _ = listener.port
             }),
         WorstCall(
+            "Listener.invitations", "Listener.sessionInvitations",
+            in: { scene in
+                // Several readers.
+                for _ in 0..<4 {
+                    scene.run { for await _ in scene.listener.invitations {} }
+                    scene.run { for await _ in scene.listener.sessionInvitations {} }
+                }
+            }),
+        WorstCall(
             "Listener.sessions(_:settings:)",
             in: { scene in
                 for settings in settings {

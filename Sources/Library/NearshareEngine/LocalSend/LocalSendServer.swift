@@ -65,7 +65,7 @@ package final class LocalSendServer: Sendable {
     /// The devices that were heard.
     let devices: LocalSendDevices
     /// nil for a node that receives nothing.
-    private let invitations: AsyncStream<Invitation>.Continuation?
+    private let invitations: AsyncQueue<Invitation>?
     private let timeouts: Timeouts
     private let state: Monitor<State>
 
@@ -81,7 +81,7 @@ package final class LocalSendServer: Sendable {
 
     init(
         _ node: Node, _ security: any LinkSecurity, port: UInt16, pin: String?,
-        invitations: AsyncStream<Invitation>.Continuation?, timeouts: Timeouts
+        invitations: AsyncQueue<Invitation>?, timeouts: Timeouts
     ) {
         (self.node, self.security, self.port, self.timeouts) = (node, security, port, timeouts)
         self.invitations = invitations
@@ -330,7 +330,7 @@ package final class LocalSendServer: Sendable {
     /// - Returns: false when too many were shown.
     private func invite(
         _ id: LocalSendMachine.SessionID, _ content: LocalSendOffer, from connection: LocalSendConnection,
-        _ invitations: AsyncStream<Invitation>.Continuation
+        _ invitations: AsyncQueue<Invitation>
     ) -> Bool {
         let settings = node.settings
         let client = connection.client
@@ -357,7 +357,7 @@ package final class LocalSendServer: Sendable {
         invitation.finishWithoutShortCode()
         state.withLock { $0.sessions[id] = OpenSession(invitation: invitation) }
         connection.extendTimeout(until: expiry)
-        invitations.yield(invitation)
+        invitations.enqueue(invitation)
         return true
     }
 

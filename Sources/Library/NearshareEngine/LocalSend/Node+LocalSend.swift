@@ -20,7 +20,7 @@ extension Node {
     ) throws(NodeError) -> LocalSendServer {
         let socket = try listen(preferring: port ?? LocalSendDevice.port)
         let server = LocalSendServer(
-            self, security, port: socket.port, pin: pin, invitations: listener?.continuations.invitations, timeouts: timeouts)
+            self, security, port: socket.port, pin: pin, invitations: listener?.queues.invitations, timeouts: timeouts)
         state.withLock { $0.localSend = server }
         try startAcceptingForeignLinks(from: socket, for: "LocalSend", rejecting: server.rejection) {
             await server.serve($0, $1)

@@ -34,7 +34,7 @@ package final class MeshDriver: Sendable {
 
     init(
         _ settings: NodeSettings, nodeTasks: OwnedTasks, _ transfers: TransferProgressManager,
-        _ promptLimiter: SharedPromptLimiter, invitations: AsyncStream<Invitation>.Continuation?
+        _ promptLimiter: SharedPromptLimiter, invitations: AsyncQueue<Invitation>?
     ) {
         self.settings = settings
         router = RouterDriver(settings)

@@ -16,7 +16,7 @@ final class MeshReceiver: Sendable {
     private let transfers: TransferProgressManager
     private let promptLimiter: SharedPromptLimiter
     /// nil for a node that accepts no offers.
-    private let invitations: AsyncStream<Invitation>.Continuation?
+    private let invitations: AsyncQueue<Invitation>?
     private let incoming = Mutex(IncomingMeshTransfers())
     private let undecided = Mutex(UndecidedContent())
     private let dropReports: ReportLimiter
@@ -24,7 +24,7 @@ final class MeshReceiver: Sendable {
     init(
         _ settings: NodeSettings, router: RouterDriver, tasks: OwnedTasks, nodeTasks: OwnedTasks,
         transfers: TransferProgressManager, promptLimiter: SharedPromptLimiter,
-        invitations: AsyncStream<Invitation>.Continuation?
+        invitations: AsyncQueue<Invitation>?
     ) {
         (self.settings, self.router, self.tasks, self.transfers) = (settings, router, tasks, transfers)
         self.nodeTasks = nodeTasks
@@ -81,7 +81,7 @@ final class MeshReceiver: Sendable {
         let invitation = makeInvitation(
             item, from: peer, resumeKey: offer.id.bytes, timeout: Self.invitationTimeout, answering: answering)
         incoming.withLock { $0.insert(invitation, key) }
-        invitations?.yield(invitation)
+        invitations?.enqueue(invitation)
     }
 
     /// - Parameter isSignatureProven: false for what another peer could have signed in this one's name.
@@ -274,7 +274,7 @@ final class MeshReceiver: Sendable {
         let invitation = makeInvitation(
             item, from: peer, resumeKey: resumeKey, isForEveryone: isForEveryone, timeout: timeout, answering: answering)
         undecided.withLock { $0.setInvitation(invitation, of: id) }
-        invitations?.yield(invitation)
+        invitations?.enqueue(invitation)
         let isStarted = nodeTasks.start { [weak self] in
             guard let outcome = await self?.awaitEnd(of: content, within: timeout) else { return }
             self?.drop(content, outcome)

@@ -10,7 +10,7 @@ struct IncomingLink {
     private let slot: LinkRegistry.Slot
     private let node: Node
     /// Receives the peer's offers; nil on a link for a session of the node.
-    private let continuations: Listener.Continuations?
+    private let queues: Listener.Queues?
     /// The peer at the other end; nil for any.
     private let expected: PeerID?
 
@@ -23,13 +23,13 @@ struct IncomingLink {
 
     init(
         _ driver: LinkDriver, _ link: any StreamLink, _ slot: LinkRegistry.Slot, node: Node,
-        continuations: Listener.Continuations?, expecting expected: PeerID?
+        queues: Listener.Queues?, expecting expected: PeerID?
     ) {
         self.driver = driver
         remote = link.remote
         self.slot = slot
         self.node = node
-        self.continuations = continuations
+        self.queues = queues
         self.expected = expected
         peerInfo = LinkPeerInfo(link.remote)
         hotspot = HotspotNegotiation(driver)
@@ -52,7 +52,7 @@ struct IncomingLink {
         case .shortCode(let code):
             open.setShortCode(code)
             sessionLink.setShortCode(code)
-        case .session(let frame): node.receive(frame, on: sessionLink, peerInfo, continuations)
+        case .session(let frame): node.receive(frame, on: sessionLink, peerInfo, queues)
         case .verificationRequested: requestVerification()
         case .invited(let offer, let expiry): invite(offer, until: expiry)
         case .invitationEnded(let id, let outcome): open.end(id, outcome)
@@ -77,22 +77,22 @@ struct IncomingLink {
 
     private func requestVerification() {
         guard let peer = peerInfo.peer(node.settings), let code = peerInfo.shortCode else { return }
-        guard let continuations, let prompt = node.promptLimiter.admit(peer, on: .link(remote)) else {
+        guard let queues, let prompt = node.promptLimiter.admit(peer, on: .link(remote)) else {
             // A "no" would mean that the codes differ.
             return driver.close(.unattended)
         }
-        continuations.verificationRequests.yield(
+        queues.verificationRequests.enqueue(
             VerificationRequest(
                 peer: peer, shortCode: code, link: driver, end: linkEnd, peerConfirmed: peerConfirmed, prompt: prompt))
     }
 
     /// Passes a peer's request for a Wi-Fi network on. Only a link over Bluetooth is slow enough for one (A15).
     private func requestHotspot(_ roles: HotspotRoles) {
-        guard let peer = peerInfo.peer(node.settings), let continuations, remote.medium == .bluetooth else {
+        guard let peer = peerInfo.peer(node.settings), let queues, remote.medium == .bluetooth else {
             return hotspot.end(.unavailable)
         }
         guard let prompt = node.promptLimiter.admit(peer, on: .link(remote)) else { return hotspot.end(.busy) }
-        continuations.hotspotRequests.yield(
+        queues.hotspotRequests.enqueue(
             HotspotRequest(peer: peer, roles: roles, negotiation: hotspot, prompt: prompt))
     }
 
@@ -101,13 +101,13 @@ struct IncomingLink {
             return session.handle(offer, until: expiry, on: driver, from: peerInfo, invitations: &open, link: link)
         }
         // An offer may arrive with the last handshake message, before a blocked peer is disconnected.
-        guard let peer = peerInfo.peer(node.settings), let continuations else { return }
+        guard let peer = peerInfo.peer(node.settings), let queues else { return }
         let isShown = peerInfo.shortCode != nil || peer.trustStatus.isVerified
         guard let prompt = node.promptLimiter.admit(peer, on: .link(remote), isShown: isShown) else {
             return driver.decline(offer.id, because: .busy)
         }
         let invitation = node.makeInvitation(offer, from: peer, until: expiry, on: driver, prompt: prompt)
         open.insert(invitation, as: offer.id, peerInfo.shortCode)
-        continuations.invitations.yield(invitation)
+        queues.invitations.enqueue(invitation)
     }
 }

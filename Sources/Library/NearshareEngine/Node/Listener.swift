@@ -5,11 +5,14 @@ internal import Synchronization
 
 /// A node's side that peers connect to: received offers and session invitations.
 public struct Listener: Sendable {
-    struct Continuations: Sendable {
-        let invitations: AsyncStream<Invitation>.Continuation
-        let verificationRequests: AsyncStream<VerificationRequest>.Continuation
-        let sessions: AsyncStream<SessionInvitation>.Continuation
-        let hotspotRequests: AsyncStream<HotspotRequest>.Continuation
+    /// Invitations and requests that the program has not read; of too many, the oldest are released, and so declined.
+    struct Queues: Sendable {
+        let invitations = AsyncQueue<Invitation>(limit: .droppingOldest(beyond: Queues.maximumUnreadCount))
+        let verificationRequests = AsyncQueue<VerificationRequest>(limit: .droppingOldest(beyond: Queues.maximumUnreadCount))
+        let sessions = AsyncQueue<SessionInvitation>(limit: .droppingOldest(beyond: Queues.maximumUnreadCount))
+        let hotspotRequests = AsyncQueue<HotspotRequest>(limit: .droppingOldest(beyond: Queues.maximumUnreadCount))
+
+        private static let maximumUnreadCount = 256
 
         func finish() {
             invitations.finish()
@@ -21,15 +24,17 @@ public struct Listener: Sendable {
 
     /// The TCP port that it listens on; 0 while it has none.
     public var port: UInt16 { endpoint.port }
-    /// Offers of peers, for one reader. An invitation released unanswered is declined.
-    public let invitations: AsyncStream<Invitation>
+    /// Offers of peers, for one reader at a time. An invitation released unanswered is declined. A reader that is cancelled is
+    /// followed by another one.
+    public var invitations: AsyncStream<Invitation> { queues.invitations.stream }
     /// Requests of peers to compare the short code.
-    package let verificationRequests: AsyncStream<VerificationRequest>
-    /// Invitations into sessions, for one reader. An invitation released unanswered is declined.
-    public let sessionInvitations: AsyncStream<SessionInvitation>
+    package var verificationRequests: AsyncStream<VerificationRequest> { queues.verificationRequests.stream }
+    /// Invitations into sessions, for one reader at a time. An invitation released unanswered is declined. A reader that is
+    /// cancelled is followed by another one.
+    public var sessionInvitations: AsyncStream<SessionInvitation> { queues.sessions.stream }
     /// Requests of peers for a Wi-Fi network for a transfer. An unread one ends with its deadline.
-    package let hotspotRequests: AsyncStream<HotspotRequest>
-    let continuations: Continuations
+    package var hotspotRequests: AsyncStream<HotspotRequest> { queues.hotspotRequests.stream }
+    let queues: Queues
     /// The service type to advertise.
     let service: ServiceType
     let endpoint = ListenerEndpoint()

@@ -28,14 +28,14 @@ extension Node {
             return link.close()
         }
         let isStarted = start { [self] in
-            await serveInTurn(PrefixedLink(link, opening), slot, continuations: listener.continuations)
+            await serveInTurn(PrefixedLink(link, opening), slot, queues: listener.queues)
         }
         if !isStarted { link.close() }
     }
 
     /// - Returns: false when the system refuses to accept connections any more.
     @discardableResult
-    func acceptLoop(_ listener: any StreamListener, _ mesh: MeshDriver?, continuations: Listener.Continuations?) -> Bool {
+    func acceptLoop(_ listener: any StreamListener, _ mesh: MeshDriver?, queues: Listener.Queues?) -> Bool {
         while true {
             do throws(LinkError) {
                 let link = try listener.accept()
@@ -49,8 +49,8 @@ extension Node {
                         link, acceptsFrames: mesh != nil, timeout: DirectLimits.handshakeTimeout)
                     switch opening {
                     case .direct(let link):
-                        if continuations != nil, await passOn(link) { break }
-                        await serveInTurn(link, slot, continuations: continuations)
+                        if queues != nil, await passOn(link) { break }
+                        await serveInTurn(link, slot, queues: queues)
                     case .frames(let link):
                         // The mesh has limits of its own: its links take no slot of the direct ones.
                         release(slot)
@@ -88,12 +88,12 @@ extension Node {
     }
 
     /// Serves a direct link until it ends. Where too many handshakes of its address have left no key, it waits before (R9).
-    private func serveInTurn(_ link: PrefixedLink, _ slot: LinkRegistry.Slot, continuations: Listener.Continuations?) async {
+    private func serveInTurn(_ link: PrefixedLink, _ slot: LinkRegistry.Slot, queues: Listener.Queues?) async {
         guard let slot = await awaitTurn(of: link.link, slot) else {
             settings.log.debug("a connection from \(link.remote) was closed: too many handshakes of its address fail")
             return link.close()
         }
-        await serve(link, slot, continuations: continuations)
+        await serve(link, slot, queues: queues)
         release(slot)
     }
 
@@ -146,10 +146,10 @@ extension Node {
     /// Handles an incoming link until it ends.
     /// - Parameters:
     ///   - slot: the slot of the link among the incoming ones.
-    ///   - continuations: receives the peer's offers; nil on a link for a session of this node.
+    ///   - queues: receives the peer's offers; nil on a link for a session of this node.
     ///   - expected: the peer at the other end; nil for any.
     func serve(
-        _ link: any StreamLink, _ slot: LinkRegistry.Slot, continuations: Listener.Continuations?,
+        _ link: any StreamLink, _ slot: LinkRegistry.Slot, queues: Listener.Queues?,
         expecting expected: PeerID? = nil
     ) async {
         let driver = makeDriver(link, .responder)
@@ -157,7 +157,7 @@ extension Node {
             state.links.attach(slot, unusedSince: { driver.unusedSince(now: $0) }, end: { driver.close(.tooManyLinks) })
         }
         await run(driver) { [self] in
-            var handler = IncomingLink(driver, link, slot, node: self, continuations: continuations, expecting: expected)
+            var handler = IncomingLink(driver, link, slot, node: self, queues: queues, expecting: expected)
             defer { handler.end() }
             for await event in driver.events { handler.handle(event) }
         }

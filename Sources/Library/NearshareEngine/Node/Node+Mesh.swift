@@ -20,7 +20,7 @@ extension Node {
     /// Starts the node's only mesh driver, or returns the one that runs, which keeps its arguments: a node that is to receive
     /// over the mesh listens before it joins.
     func startMesh(
-        connecting initiator: NeighbourConnector.Initiator, invitations: AsyncStream<Invitation>.Continuation?
+        connecting initiator: NeighbourConnector.Initiator, invitations: AsyncQueue<Invitation>?
     ) -> MeshDriver {
         let (mesh, isNew) = state.withLock { state in
             if let mesh = state.mesh { return (mesh, false) }

@@ -28,13 +28,13 @@ extension Node {
     }
 
     /// Advertises and accepts links over the radio, from when it is ready until the node shuts down.
-    func startRadio(_ mesh: MeshDriver?, continuations: Listener.Continuations, state radioState: Promise<RadioState>) {
+    func startRadio(_ mesh: MeshDriver?, queues: Listener.Queues, state radioState: Promise<RadioState>) {
         let isStarted = start { [self] in
             do throws(NodeError) {
                 let radio = try await openRadio()
                 let (listener, advertisement) = try await listen(on: radio, acceptsMeshLinks: mesh != nil)
                 do throws(ThreadError) {
-                    let thread = try BlockingThread.start { self.acceptLoop(listener, mesh, continuations: continuations) }
+                    let thread = try BlockingThread.start { self.acceptLoop(listener, mesh, queues: queues) }
                     radioState.fulfil(.on(channel: listener.port))
                     mesh?.neighbours.runLinks(of: radio.frames)
                     await thread.join()

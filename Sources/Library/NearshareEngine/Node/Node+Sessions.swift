@@ -46,7 +46,7 @@ extension Node {
         }
         guard insert(listener, advertisement) else { throw Self.stoppedError }
         do throws(NodeError) {
-            try startAccepting(from: listener, nil, continuations: nil)
+            try startAccepting(from: listener, nil, queues: nil)
         } catch {
             advertisement?.stop()
             remove(listener)

@@ -156,32 +156,20 @@ public final class Node: Sendable {
     /// Listens over the radio as well, where the settings have one; it is ready a moment later.
     package func startRadio(for listener: Listener) {
         guard settings.radio != nil else { return }
-        startRadio(startMesh(of: listener), continuations: listener.continuations, state: listener.radioEvent)
+        startRadio(startMesh(of: listener), queues: listener.queues, state: listener.radioEvent)
     }
 
     /// A listener without a port: it serves links that another process passes, and those of a port that is opened later.
     package func makeListener(
         as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, joinsMesh: Bool
     ) -> Listener {
-        let (invitations, invitationContinuation) = AsyncStream.makeStream(
-            of: Invitation.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
-        let (requests, requestContinuation) = AsyncStream.makeStream(
-            of: VerificationRequest.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
-        let (sessions, sessionContinuation) = AsyncStream.makeStream(
-            of: SessionInvitation.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
-        let (hotspots, hotspotContinuation) = AsyncStream.makeStream(
-            of: HotspotRequest.self, bufferingPolicy: .bufferingNewest(Self.maximumUnreadCount))
-        let continuations = Listener.Continuations(
-            invitations: invitationContinuation, verificationRequests: requestContinuation, sessions: sessionContinuation,
-            hotspotRequests: hotspotContinuation)
+        let queues = Listener.Queues()
         start { [stopping] in
             _ = await stopping.value
-            continuations.finish()
+            queues.finish()
         }
         return Listener(
-            invitations: invitations, verificationRequests: requests, sessionInvitations: sessions,
-            hotspotRequests: hotspots,
-            continuations: continuations, service: service,
+            queues: queues, service: service,
             record: SharedRecord(PeerTXTRecord(id: id, name: name, acceptsMeshLinks: joinsMesh, info: info)))
     }
 
@@ -206,7 +194,7 @@ public final class Node: Sendable {
         guard insert(socket, advertisement) else { throw Self.stoppedError }
         listener.endpoint.open(socket, advertisement)
         do throws(NodeError) {
-            try startAccepting(from: socket, startMesh(of: listener), continuations: listener.continuations)
+            try startAccepting(from: socket, startMesh(of: listener), queues: listener.queues)
         } catch {
             closePort(of: listener)
             throw error
@@ -247,20 +235,17 @@ public final class Node: Sendable {
     /// - Returns: nil for a listener that takes no frames.
     func startMesh(of listener: Listener) -> MeshDriver? {
         guard listener.record.current.acceptsMeshLinks else { return nil }
-        return startMesh(connecting: .lowerID, invitations: listener.continuations.invitations)
+        return startMesh(connecting: .lowerID, invitations: listener.queues.invitations)
     }
-
-    /// Limit on invitations and requests that the program has not read; the oldest are released, and so declined.
-    private static let maximumUnreadCount = 256
 
     /// Accepts links on a thread of its own, until the listener is closed.
     func startAccepting(
-        from listener: any StreamListener, _ mesh: MeshDriver?, continuations: Listener.Continuations?
+        from listener: any StreamListener, _ mesh: MeshDriver?, queues: Listener.Queues?
     ) throws(NodeError) {
         do throws(ThreadError) {
             let thread = try BlockingThread.start {
                 // Ended by an error, it has nothing to serve any more.
-                if !self.acceptLoop(listener, mesh, continuations: continuations) { continuations?.finish() }
+                if !self.acceptLoop(listener, mesh, queues: queues) { queues?.finish() }
             }
             start { await thread.join() }
         } catch {

@@ -12,7 +12,8 @@ final class AsyncQueue<Element: Sendable>: Sendable {
     }
 
     private struct State {
-        var elements: [Element] = []
+        /// nil for those that were dequeued: nothing holds them any more.
+        var elements: [Element?] = []
         var head = 0
         /// Elements that were enqueued so far, dequeued ones included.
         var enqueuedCount: UInt64 = 0
@@ -22,12 +23,13 @@ final class AsyncQueue<Element: Sendable>: Sendable {
         var first: Element? { count > 0 ? elements[head] : nil }
 
         mutating func append(_ new: [Element]) {
-            elements += new
+            for element in new { elements.append(element) }
             enqueuedCount += UInt64(new.count)
         }
 
         mutating func removeFirst() -> Element? {
             guard let element = first else { return nil }
+            elements[head] = nil
             head += 1
             // Compacts rarely: moving the rest on every call would cost more.
             if head == elements.count || head > 1024, head * 2 >= elements.count {
@@ -40,11 +42,20 @@ final class AsyncQueue<Element: Sendable>: Sendable {
 
     private let state = Mutex(State())
     private let arrival = AsyncCondition()
+    /// nil where the caller bounds the queue.
+    private let limit: Limit?
 
-    init() {}
+    /// - Parameter limit: the limit of ``enqueue(_:)``; nil for none.
+    init(limit: Limit? = nil) {
+        self.limit = limit
+    }
+
+    /// The elements, for one reader at a time. A reader that is cancelled ends its own sequence, and not the queue.
+    var stream: AsyncStream<Element> { AsyncStream(unfolding: { [self] in await dequeue() }) }
 
     /// Appends an element and resumes the receiver. No effect after ``finish()``.
     func enqueue(_ element: Element) {
+        if let limit { return enqueue(element, limit: limit) }
         append(contentsOf: [element])
         notifyReceivers()
     }
@@ -59,15 +70,18 @@ final class AsyncQueue<Element: Sendable>: Sendable {
 
     /// Appends an element to a bounded queue and resumes the receiver. No effect after ``finish()``.
     func enqueue(_ element: Element, limit: Limit) {
-        state.withLock { state in
-            guard !state.isFinished else { return }
+        // Released without the lock: a released invitation is declined.
+        let dropped: Element? = state.withLock { state in
+            guard !state.isFinished else { return nil }
+            var dropped: Element?
             switch limit {
-            case .droppingOldest(let count): if state.count >= count { _ = state.removeFirst() }
-            case .droppingNewest(let count): if state.count >= count { return }
+            case .droppingOldest(let count): if state.count >= count { dropped = state.removeFirst() }
+            case .droppingNewest(let count): if state.count >= count { return nil }
             }
             state.append([element])
+            return dropped
         }
-        notifyReceivers()
+        withExtendedLifetime(dropped) { notifyReceivers() }
     }
 
     /// Resumes the receivers after ``append(contentsOf:)``.
@@ -76,7 +90,7 @@ final class AsyncQueue<Element: Sendable>: Sendable {
     }
 
     /// The elements that are not dequeued yet, oldest first.
-    var elements: [Element] { state.withLock { Array($0.elements[$0.head...]) } }
+    var elements: [Element] { state.withLock { $0.elements[$0.head...].compactMap(\.self) } }
 
     /// The number of elements that are not dequeued yet.
     var count: Int { state.withLock(\.count) }
@@ -114,7 +128,7 @@ final class AsyncQueue<Element: Sendable>: Sendable {
     /// Removes the elements that a closure selects, in their order. They count as dequeued.
     func removeAll(where isRemoved: (Element) -> Bool) -> [Element] {
         state.withLock { state in
-            let waiting = state.elements[state.head...]
+            let waiting = state.elements[state.head...].compactMap(\.self)
             let removed = waiting.filter(isRemoved)
             guard !removed.isEmpty else { return [] }
             state.elements = waiting.filter { !isRemoved($0) }

@@ -177,7 +177,7 @@ final class IncomingSessionLink: Sendable {
 extension Node {
     /// Handles a session frame on an incoming link.
     func receive(
-        _ frame: SessionFrame, on incoming: IncomingSessionLink, _ known: LinkPeerInfo, _ continuations: Listener.Continuations?
+        _ frame: SessionFrame, on incoming: IncomingSessionLink, _ known: LinkPeerInfo, _ queues: Listener.Queues?
     ) {
         if let (session, sessionLink) = incoming.joined {
             if incoming.cancelJoin(session, sessionLink, by: frame) { return }
@@ -210,7 +210,7 @@ extension Node {
             if let session, let room = session.room {
                 return admit(peer, on: incoming, into: session, room, known, context)
             }
-            guard let continuations, settings.acceptsSessions, session == nil else {
+            guard let queues, settings.acceptsSessions, session == nil else {
                 let isRemoved = session?.isRemoved(peer.fingerprint) == true
                 return incoming.driver.send(.refuse(id, isRemoved ? .removed : .unknown))
             }
@@ -247,7 +247,7 @@ extension Node {
             incoming.driver.reserve(until: expiry)
             incoming.attach(invitation)
             if let code = known.shortCode { invitation.setShortCode(code) }
-            continuations.sessions.yield(invitation)
+            queues.sessions.enqueue(invitation)
             start { await Self.expire(incoming, at: expiry, self.settings) }
         case .share(let id, let share):
             guard let credentials = session(id)?.room?.credentials, let hash = known.handshake?.handshakeHash,

@@ -505,7 +505,7 @@ extension Session {
             let end = RelayedLink(stream, to: origin, through: link.peer)
             guard let slot = node.admit(member: origin, end) else { return stream.refuse() }
             node.start { [node] in
-                await node.serve(end, slot, continuations: nil, expecting: origin)
+                await node.serve(end, slot, queues: nil, expecting: origin)
                 node.release(slot)
             }
         case nil: stream.refuse()

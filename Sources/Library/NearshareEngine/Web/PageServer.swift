@@ -58,14 +58,14 @@ package final class PageServer: Sendable {
     let requestContinuation: AsyncStream<PageRequest>.Continuation
     let node: Node
     /// nil for a page that gives content.
-    private let invitations: AsyncStream<Invitation>.Continuation?
+    private let invitations: AsyncQueue<Invitation>?
     /// The content that the page gives; nil for a page that takes content.
     let content: PageDownload.Content?
     let timeouts: Timeouts
     let state: Monitor<State>
 
     init(
-        _ node: Node, _ secret: PageSecret, port: UInt16, invitations: AsyncStream<Invitation>.Continuation?,
+        _ node: Node, _ secret: PageSecret, port: UInt16, invitations: AsyncQueue<Invitation>?,
         content: PageDownload.Content?, timeouts: Timeouts
     ) {
         (self.node, self.secret, self.port, self.invitations) = (node, secret, port, invitations)
@@ -270,7 +270,7 @@ package final class PageServer: Sendable {
         }
         // Cancelled meanwhile, on another connection.
         guard isWaiting else { return invitation.end(.cancelled(by: .remote)) }
-        invitations?.yield(invitation)
+        invitations?.enqueue(invitation)
         startTimeout(unless: isOver) { [weak self] in self?.expire(id) }
     }
 
@@ -369,7 +369,7 @@ extension Node {
     package func servePage(
         for listener: Listener, port: UInt16, timeouts: PageServer.Timeouts = PageServer.Timeouts()
     ) throws(NodeError) -> PageServer {
-        try servePage(port: port, invitations: listener.continuations.invitations, content: nil, timeouts)
+        try servePage(port: port, invitations: listener.queues.invitations, content: nil, timeouts)
     }
 
     /// Serves a page from which browsers receive content, on a port of its own, until the node shuts down.
@@ -385,7 +385,7 @@ extension Node {
     }
 
     private func servePage(
-        port: UInt16, invitations: AsyncStream<Invitation>.Continuation?, content: PageDownload.Content?,
+        port: UInt16, invitations: AsyncQueue<Invitation>?, content: PageDownload.Content?,
         _ timeouts: PageServer.Timeouts
     ) throws(NodeError) -> PageServer {
         let secret: PageSecret
