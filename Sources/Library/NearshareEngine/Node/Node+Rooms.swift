@@ -11,7 +11,11 @@ extension Node {
     /// seen from outside.
     ///
     /// Nodes that meet later, or again, merge their members, up to the limit of the settings. Those beyond it stay outside, alone or
-    /// among themselves, and join as soon as there is room. A room has no founder.
+    /// among themselves, and join as soon as there is room. No event reports that a node is outside: ``Session/members`` is empty
+    /// then, or without the peers that it expects. A room has no founder.
+    ///
+    /// Each node applies its own settings. Those of one room have the same limit of members, or they disagree about who is in it. A
+    /// node with a shorter timeout removes members earlier, for all, and each decides by its own trust policy.
     /// - Parameters:
     ///   - name: 1 to 63 bytes of UTF-8. It is not secret.
     ///   - service: the type under which the node advertises itself, other than ``NearshareInterfaces/ServiceType/nearshare``.

@@ -6,7 +6,8 @@ internal import NearshareInterfaces
 internal import Synchronization
 
 extension Session {
-    /// Invites a peer, and waits for the answer.
+    /// Invites a peer, and waits for the answer. A peer that joins at the same moment as too many others may step back after this
+    /// call has returned, which ``Session/Change/left(_:lost:)`` reports.
     /// - Parameters:
     ///   - context: bytes for the invited program, none by default: at most 1,024 bytes.
     ///   - secret: at least one byte, proven to the other side and not sent; see ``InvitationPolicy/secret(_:)``. nil for none.

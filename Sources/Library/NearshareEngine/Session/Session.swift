@@ -69,13 +69,16 @@ public final class Session: Sendable {
     /// A change of the members, or of how a member is reached. All changes are in the order in which this node learns them: for
     /// each member ``joined(_:)`` first, ``left(_:lost:)`` last, and its state before its messages over a new link.
     public enum Change: Sendable, Hashable {
-        /// A member has joined.
+        /// A member has joined, as far as this node is concerned: its user may have yet to agree. Until then it is not connected; it
+        /// leaves when its user declines. A member that was removed because it was out of reach, and is back, joins again without
+        /// an invitation.
         case joined(Member)
         /// A member is reached otherwise than before.
         case state(PeerID, MemberState)
         /// The member's program has restarted without its state: the count is of reliable messages that it had not read, and that
         /// are lost. It is reported before all messages of the restarted program, and after the change of state that its link has
-        /// caused. There is none where the link of the program before was not known to be lost.
+        /// caused. There is none where the link of the program before was not known to be lost. A member that had removed this node
+        /// while it was out of reach, and has admitted it again, has forgotten as much: it looks the same.
         case restarted(PeerID, lost: Int)
         /// A member has set its metadata. Of several changes that were not read, only the latest is reported.
         case metadata(PeerID, StructuredValue?)

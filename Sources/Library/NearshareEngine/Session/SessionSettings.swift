@@ -6,7 +6,8 @@ public struct SessionSettings: Sendable {
     /// ones step back: their session ends with ``SessionError/full``, in a room they leave the others and join again once there is
     /// room.
     public var memberLimit = 8
-    /// Time out of reach after which a member is removed: at least 1 second, by default 30. It begins with the change to
+    /// Time out of reach after which a member is removed: at least 1 second, by default 30; a shorter or negative one is an error. It
+    /// begins with the change to
     /// ``MemberState/connecting``, when the last link to the member is known to be lost: at once where the link was closed or has
     /// broken. Where nothing arrives any more, that is 12 seconds after the last byte of the last link, of which members send some
     /// at least every 4 seconds; up to 20 seconds where a transfer is being written to it, and later on a machine that is too busy

@@ -2,9 +2,10 @@ public import NearshareBase
 
 /// The connectivity of a session's member, as this member sees it.
 public enum MemberState: Sendable, Hashable {
-    /// Not reached so far, and no connection attempt has begun.
+    /// Not reached so far, and no connection attempt has begun. After the member has joined, its user may be about to decide.
     case notConnected
-    /// Out of reach: attempts to connect continue until one succeeds, or the session's timeout has passed.
+    /// Out of reach: attempts to connect continue until one succeeds, or the session's timeout has passed. A member that another one
+    /// has announced may be in this state while its user decides.
     case connecting
     /// Connected by a direct link, or through a relay.
     case connected(via: PeerID?)
