@@ -16,6 +16,8 @@ final class LinkStreams: Sendable {
         /// The program accepts streams from the peer; until then they are refused (A1).
         var acceptsIncomingStreams = false
         var isClosed = false
+        /// Programs write no more: the session of the link is over, and the link about to close.
+        var hasEndedWriting = false
     }
 
     /// Receives the bytes of a stream; nil when no more will come: at its end, and when it was reset.
@@ -133,6 +135,9 @@ final class LinkStreams: Sendable {
         openedContinuation.finish()
     }
 
+    /// Refuses what programs write from now on, while what the link carries for its session still goes out.
+    func endWriting() { state.withLock { $0.hasEndedWriting = true } }
+
     /// Sets the closure that is called after ``requestFrames(wakesWriter:)``, on the thread that collects frames. Requests made
     /// at about the same time are sent together, and wake the thread once.
     func setProducer(_ producer: @escaping FrameProducer) {
@@ -171,7 +176,10 @@ final class LinkStreams: Sendable {
         var rest = bytes[...]
         while !rest.isEmpty {
             try Task.checkCancellation()
-            let count = try attemptWhileOpen { state throws(StreamError) in try state.streams.write(rest, on: id) }
+            let count = try attemptWhileOpen { state throws(StreamError) -> Int in
+                if state.hasEndedWriting { throw .notOpen }
+                return try state.streams.write(rest, on: id)
+            }
             if count > 0 { wake() }
             rest = rest.dropFirst(count)
             if !rest.isEmpty { await wait(on: id) { $0.availableByteCount(on: id) > 0 } }

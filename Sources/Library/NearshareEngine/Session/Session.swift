@@ -336,8 +336,8 @@ public final class Session: Sendable {
             driver.close(.goingAway)
         }
         for link in links {
-            // At once: the link's thread closes it a moment later.
-            link.driver.streams.close()
+            // At once: the link's thread closes it a moment later, when the last frames are sent.
+            link.driver.streams.endWriting()
             link.driver.close(.goingAway)
         }
         timer.stop()
