@@ -27,6 +27,15 @@ import Testing
         #expect(candidates.next(now: Self.time(1000), isMember: nobody) == nil)
     }
 
+    @Test("of two nodes that have invited each other, the one with the higher id goes first", arguments: [1, 9] as [UInt8])
+    func crossed(peer: UInt8) {
+        var candidates = RoomCandidates(own: Self.id(5))
+        candidates.recordSighting(of: Self.id(peer), now: Self.time(0))
+        #expect(candidates.next(now: Self.time(3), isMember: nobody) == Self.id(peer))
+        candidates.recordOutcome(of: Self.id(peer), isMember: false, isCrossed: true, now: Self.time(3))
+        #expect(candidates.deadline(isMember: nobody) == Self.time(peer > 5 ? 7 : 4))
+    }
+
     @Test("S20: peers that do not answer are tried ever more rarely, and after the others") func backsOff() {
         var candidates = RoomCandidates(own: Self.id(5))
         candidates.recordSighting(of: Self.id(1), now: Self.time(0))

@@ -102,15 +102,19 @@ extension Node {
         while !session.isOver, !Task.isCancelled {
             let now = settings.clock()
             if let peer = peers.next(now: now, isMember: session.isMember) {
-                var isDeclined = false
+                var (isDeclined, isCrossed) = (false, false)
                 do throws(SessionError) {
                     _ = try await session.inviteIntoRoom(peer.destination)
                 } catch {
                     settings.log.info("room: \(peer.id.hex): \(error)")
-                    if case .untrusted = error { isDeclined = session.room?.admission == .ask }
+                    let asks = session.room?.admission == .ask
+                    if case .untrusted = error { isDeclined = asks }
+                    // Its user is being asked on its own link.
+                    if case .declined = error { isCrossed = asks }
                 }
                 peers.recordOutcome(
-                    of: peer.id, isMember: session.isMember(peer.id), isDeclined: isDeclined, now: settings.clock())
+                    of: peer.id, isMember: session.isMember(peer.id), isDeclined: isDeclined, isCrossed: isCrossed,
+                    now: settings.clock())
                 session.memberChange.notifyAll()
                 continue
             }

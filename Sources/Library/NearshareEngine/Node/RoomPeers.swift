@@ -46,8 +46,11 @@ final class RoomPeers: Sendable {
         }
     }
 
-    func recordOutcome(of id: PeerID, isMember: Bool, isDeclined: Bool, now: MonotonicInstant) {
-        state.withLock { $0.candidates.recordOutcome(of: id, isMember: isMember, isDeclined: isDeclined, now: now) }
+    func recordOutcome(of id: PeerID, isMember: Bool, isDeclined: Bool, isCrossed: Bool, now: MonotonicInstant) {
+        state.withLock {
+            $0.candidates.recordOutcome(
+                of: id, isMember: isMember, isDeclined: isDeclined, isCrossed: isCrossed, now: now)
+        }
     }
 
     func deadline(isMember: (PeerID) -> Bool) -> MonotonicInstant? {

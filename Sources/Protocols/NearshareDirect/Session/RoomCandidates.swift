@@ -74,8 +74,12 @@ package struct RoomCandidates: Sendable {
     }
 
     /// Records the end of an invitation.
-    /// - Parameter isDeclined: whether a user has declined, who is not to be asked again soon.
-    package mutating func recordOutcome(of id: PeerID, isMember: Bool, isDeclined: Bool = false, now: MonotonicInstant) {
+    /// - Parameters:
+    ///   - isDeclined: whether a user has declined, who is not to be asked again soon.
+    ///   - isCrossed: whether the peer has invited this node at the same time. Then the one with the higher id goes first.
+    package mutating func recordOutcome(
+        of id: PeerID, isMember: Bool, isDeclined: Bool = false, isCrossed: Bool = false, now: MonotonicInstant
+    ) {
         guard var candidate = candidates[id] else { return }
         candidate.isInvited = false
         candidate.isDeclined = isDeclined
@@ -83,6 +87,7 @@ package struct RoomCandidates: Sendable {
         candidate.failureCount = isMember ? 0 : candidate.failureCount + 1
         candidate.due =
             now + (isMember ? Self.minimumInterval : isDeclined ? Self.declinePause : Self.pause(after: candidate.failureCount))
+        if isCrossed, id > own { candidate.due = candidate.due + Self.higherIDDelay }
         candidates[id] = candidate
     }
 
