@@ -708,11 +708,29 @@ class OneMachineStory(Story):
                 self.assertEqual(code, ben.end())
         return "".join(ben.errors)
 
+    def test_a_connection_that_ends_in_the_handshake_is_tried_again(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.settimeout(30)
+            to = f"127.0.0.1:{server.getsockname()[1]}"
+            ben = self.ben.start("send", self.file("f", 10), "--to", to)
+            server.accept()[0].close()
+            link, _ = server.accept()
+            with link:
+                link.recv(1024)
+                link.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+                self.assertEqual(11, ben.end())
+            errors = "".join(ben.errors)
+            self.assertIn("during the handshake; trying again", errors)
+            self.assertIn("does not speak nearshare", errors)
+            ben = self.ben.start("send", self.file("f", 10), "--to", to, "--retry", "0")
+            server.accept()[0].close()
+            self.assertEqual(10, ben.end())
+
     def test_an_incompatible_version_is_reported_clearly(self):
         self.assertIn("versions 8 to 9", self.send_to_server(b"NSHR\x09\x08\0\0", 11))
 
     def test_a_server_of_another_protocol_is_reported_clearly(self):
-        self.assertIn("does not speak nearshare", self.send_to_server(b"SSH-2.0-OpenSSH_9.2\r\n", 10))
+        self.assertIn("does not speak nearshare", self.send_to_server(b"SSH-2.0-OpenSSH_9.2\r\n", 11))
 
 
 if __name__ == "__main__":

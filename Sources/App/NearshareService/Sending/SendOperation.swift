@@ -194,6 +194,8 @@ package final class SendOperation: Sendable {
         var failure: CommandFailure?
         /// Another connection may get further.
         var isBroken = false
+        /// The link has ended before the receiver had proven its key, as where it has too many links.
+        var isEndedInHandshake = false
         /// The receiver's address in the hotspot in which the transfer goes on; nil for none.
         var path: PreparedHotspot.Path?
         /// The link broke before the two ends had decided about a hotspot.
@@ -207,6 +209,8 @@ package final class SendOperation: Sendable {
         var requester = hotspot
         var destination = first
         var reconnection = Reconnection(timeout: retryTime)
+        // The tries before the first handshake has succeeded.
+        var opening = Reconnection(timeout: retryTime)
         // The failure of the first broken link, thrown when no other try gets further.
         var linkFailure: CommandFailure?
         var peer: AuthenticatedPeer?
@@ -220,6 +224,15 @@ package final class SendOperation: Sendable {
             await prepared?.stop()
             requester = prepared != nil && attempt.isHotspotUndecided ? requester?.withConsent : nil
             guard let failure = attempt.failure else { return }
+            let isFirstEnd = opening.failedAddresses.isEmpty
+            if peer == nil, attempt.isEndedInHandshake, !running.isCancelled,
+                let delay = opening.delay(
+                    afterFailureAt: attempt.addresses, byteCount: 0, now: SystemClock.monotonic())
+            {
+                if isFirstEnd { reporter.report(.warning("\(failure.message); trying again")) }
+                try await Task.sleep(for: delay)
+                continue
+            }
             // A try that has moved nothing, such as one that the receiver refuses while it still holds the broken link, is no
             // second loss.
             let isNewLoss = brokenSince == nil || attempt.byteCount > byteCount
@@ -272,7 +285,7 @@ package final class SendOperation: Sendable {
             return Attempt(
                 addresses: destination.addresses,
                 failure: blockedFailure(error, of: destination) ?? Self.failure(error, to: destination), isBroken: isBroken,
-                isHotspotUndecided: hotspot != nil)
+                isEndedInHandshake: (error as? NodeError)?.isLoss ?? false, isHotspotUndecided: hotspot != nil)
         }
     }
 

@@ -51,12 +51,16 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         }
     }
 
+    /// Whether a link was established, and then lost.
+    package var isLoss: Bool {
+        if case .connectionLost = self { true } else { false }
+    }
+
     /// The sentence for a text that selects several peers, with a row for each.
     package static func ambiguity(of text: String, rows: [String]) -> String {
         "\(NameText.shown(text)) matches several peers; use the id of one:" + rows.map { "\n  \($0)" }.joined()
     }
 
-    /// The first of the peers; those that share a name with their ids.
     /// The description with the peer's name, where it begins with "the peer".
     /// - Parameter name: escaped.
     package func description(naming name: String) -> String {
@@ -64,6 +68,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         return description.hasPrefix(peer) ? name + description.dropFirst(peer.count) : description
     }
 
+    /// The first of the peers; those that share a name with their ids.
     private static func list(_ peers: [NearbyPeer]) -> String {
         let counts = Dictionary(peers.map { ($0.name.claimed.lowercased(), 1) }, uniquingKeysWith: +)
         return peers.prefix(8).map { peer in
@@ -92,9 +97,10 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
 
     init(_ failure: HandshakeFailure) {
         switch failure {
-        case .incompatible, .encryptionMismatch: self = .incompatible(failure.description)
+        case .incompatible, .encryptionMismatch, .notNearshare, .protocolViolation:
+            self = .incompatible(failure.description)
         case .notAuthentic, .ownKey: self = .identityMismatch(failure.description)
-        case .notNearshare, .protocolViolation, .interrupted: self = .connectionLost(failure.description)
+        case .interrupted: self = .connectionLost(failure.description)
         }
     }
 
