@@ -115,18 +115,13 @@ package final class MeshDriver: Sendable {
     }
 
     private func admit(_ link: any StreamLink) async -> Bool {
-        var step = pacer.withLock { pacer in
+        let step = pacer.withLock { pacer in
             pacer.admit(link.remote, isOpen: { !link.isFinishedByPeer }, now: settings.clock())
         }
-        while case .wait(let number) = step {
-            let isStopped = await tasks.stopping.isFulfilled(within: WaitingLinks.waitTime) || Task.isCancelled
-            step = pacer.withLock { pacer -> WaitingLinks.Step in
-                guard isStopped else { return pacer.admit(waited: number, now: settings.clock()) }
-                pacer.remove(number)
-                return .close
-            }
-        }
-        return step == .serve
+        return await WaitingLinks.awaitTurn(
+            after: step, stopping: tasks.stopping,
+            admit: { number in pacer.withLock { $0.admit(waited: number, now: settings.clock()) } },
+            remove: { number in pacer.withLock { $0.remove(number) } })
     }
 
     // MARK: Peers

@@ -100,20 +100,16 @@ extension Node {
     /// Waits until a direct link may begin its handshake. A link that waits has no slot: others of its address would take it.
     /// - Returns: the slot that it has then; nil when it is to be closed.
     private func awaitTurn(of link: any StreamLink, _ slot: LinkRegistry.Slot) async -> LinkRegistry.Slot? {
-        var step = state.withLock { state in
+        let step = state.withLock { state in
             state.handshakes.admit(link.remote, isOpen: { !link.isFinishedByPeer }, now: settings.clock())
         }
         if step == .serve { return slot }
         release(slot)
-        while case .wait(let number) = step {
-            let isStopped = await stopping.isFulfilled(within: WaitingLinks.waitTime) || Task.isCancelled
-            step = state.withLock { state -> WaitingLinks.Step in
-                guard isStopped else { return state.handshakes.admit(waited: number, now: settings.clock()) }
-                state.handshakes.remove(number)
-                return .close
-            }
-        }
-        return step == .serve ? admit(LinkSource(link.remote), link) : nil
+        let isServed = await WaitingLinks.awaitTurn(
+            after: step, stopping: stopping,
+            admit: { number in state.withLock { $0.handshakes.admit(waited: number, now: settings.clock()) } },
+            remove: { number in state.withLock { $0.handshakes.remove(number) } })
+        return isServed ? admit(LinkSource(link.remote), link) : nil
     }
 
     /// Records that the peer of a link from this host has proven a key.

@@ -79,4 +79,25 @@ struct WaitingLinks: Sendable {
 
     /// Removes a link that waits no longer.
     mutating func remove(_ number: UInt64) { links[number] = nil }
+
+    /// Waits for the end of a link's wait, with a decision each ``waitTime``.
+    /// - Parameters:
+    ///   - step: the first decision.
+    ///   - stopping: ends the wait when it is fulfilled, as a cancelled task does.
+    ///   - admit: decides about a link that has waited.
+    ///   - remove: removes a link whose wait has ended without a decision.
+    /// - Returns: whether the link is to be served; otherwise it is to be closed.
+    static func awaitTurn(
+        after step: Step, stopping: Promise<Void>, admit: (UInt64) -> Step, remove: (UInt64) -> Void
+    ) async -> Bool {
+        var step = step
+        while case .wait(let number) = step {
+            if await stopping.isFulfilled(within: waitTime) || Task.isCancelled {
+                remove(number)
+                return false
+            }
+            step = admit(number)
+        }
+        return step == .serve
+    }
 }
