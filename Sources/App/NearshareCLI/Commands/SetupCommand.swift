@@ -125,8 +125,8 @@ private struct SetupDialogue {
     }
 
     private mutating func offerService() async throws {
-        guard ForegroundProcess.run(["systemctl", "--user", "cat", "nearshare.service"], isQuiet: true) else { return }
-        guard !ForegroundProcess.run(["systemctl", "--user", "is-active", "nearshare.service"], isQuiet: true) else {
+        guard ChildProgram.runInTerminal(["systemctl", "--user", "cat", "nearshare.service"], isQuiet: true) else { return }
+        guard !ChildProgram.runInTerminal(["systemctl", "--user", "is-active", "nearshare.service"], isQuiet: true) else {
             return Console.notice(
                 "nearshare.service runs already; new settings are used after `systemctl --user restart nearshare`")
         }
@@ -135,7 +135,7 @@ private struct SetupDialogue {
             + "[y]es, [n]o: "
         guard await confirm(question) else { return }
         let command = ["systemctl", "--user", "enable", "--now", "nearshare.service"]
-        guard ForegroundProcess.run(command) else {
+        guard ChildProgram.runInTerminal(command) else {
             return Console.warn("the node did not start; `systemctl --user status nearshare` says why")
         }
         Console.notice("the node runs")
@@ -146,7 +146,7 @@ private struct SetupDialogue {
         guard !commands.isEmpty else { return }
         let shown = commands.map { "`\($0.joined(separator: " "))`" }.joined(separator: ", ")
         guard await confirm("open the firewall with \(shown)? [y]es, [n]o: ") else { return }
-        for command in commands where !ForegroundProcess.run(command) {
+        for command in commands where !ChildProgram.runInTerminal(command) {
             return Console.warn("`\(command.joined(separator: " "))` failed; run it by hand")
         }
     }

@@ -1,7 +1,7 @@
 internal import Glibc
 internal import Synchronization
 
-/// A program that runs in the background, and its end.
+/// A program that this process runs, and its end.
 package enum ChildProgram {
     package enum Outcome: Sendable, Hashable, Codable {
         case exited(Int32)
@@ -9,7 +9,7 @@ package enum ChildProgram {
         case notStarted(code: Int32)
     }
 
-    /// Runs a program and waits for its end. Blocks. No shell reads the words.
+    /// Runs a program in the background and waits for its end. Blocks. No shell reads the words.
     /// - Parameters:
     ///   - words: the program, which is looked for in PATH, and its arguments.
     ///   - input: its standard input; nil for an empty one.
@@ -19,30 +19,61 @@ package enum ChildProgram {
     package static func run(
         _ words: [String], input: Int32? = nil, output: Int32, errors: Int32? = nil, termination: Termination? = nil
     ) -> Outcome {
+        start(words, hasTerminal: false, termination) { actions in
+            if let input {
+                posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO)
+            } else {
+                posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+            }
+            posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)
+            posix_spawn_file_actions_adddup2(&actions, errors ?? output, STDERR_FILENO)
+        }
+    }
+
+    /// Runs a program that has the terminal until it ends, such as sudo, which asks for a password. Blocks. No shell reads the
+    /// words.
+    /// - Parameters:
+    ///   - words: the program, which is looked for in PATH, and its arguments.
+    ///   - isQuiet: whether its output is dropped.
+    /// - Returns: whether it ended successfully; false also when it could not be started.
+    package static func runInTerminal(_ words: [String], isQuiet: Bool = false) -> Bool {
+        let outcome = start(words, hasTerminal: true, nil) { actions in
+            guard isQuiet else { return }
+            for descriptor in [STDOUT_FILENO, STDERR_FILENO] {
+                posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_WRONLY, 0)
+            }
+        }
+        return outcome == .exited(0)
+    }
+
+    /// Starts a program and waits for its end. All signals have their usual actions, and none is blocked: this process ignores,
+    /// handles or blocks signals that the program expects to end it.
+    /// - Parameters:
+    ///   - hasTerminal: whether Ctrl-C in the terminal reaches the program as well, and ends it.
+    ///   - redirect: adds the actions on its standard streams.
+    private static func start(
+        _ words: [String], hasTerminal: Bool, _ termination: Termination?,
+        redirect: (inout posix_spawn_file_actions_t) -> Void
+    ) -> Outcome {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        if let input {
-            posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO)
-        } else {
-            posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
-        }
-        posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO)
-        posix_spawn_file_actions_adddup2(&actions, errors ?? output, STDERR_FILENO)
+        redirect(&actions)
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        var signals = sigset_t()
-        sigfillset(&signals)
-        posix_spawnattr_setsigdefault(&attributes, &signals)
-        // A thread of this process may have blocked them.
+        var all = sigset_t()
+        sigfillset(&all)
+        posix_spawnattr_setsigdefault(&attributes, &all)
         var none = sigset_t()
         sigemptyset(&none)
         posix_spawnattr_setsigmask(&attributes, &none)
-        // Ctrl-C in the terminal ends the receiver, and not what it has started.
-        posix_spawnattr_setpgroup(&attributes, 0)
-        posix_spawnattr_setflags(
-            &attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP))
+        var flags = POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK
+        if !hasTerminal {
+            posix_spawnattr_setpgroup(&attributes, 0)
+            flags |= POSIX_SPAWN_SETPGROUP
+        }
+        posix_spawnattr_setflags(&attributes, Int16(flags))
         var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
         defer { for argument in arguments { free(argument) } }
         var process = pid_t()
@@ -61,7 +92,7 @@ package enum ChildProgram {
         return signal == 0 ? .exited((status >> 8) & 0xff) : .killed(signal: signal)
     }
 
-    /// Replaces this process by a program, which has the terminal then. All signals have their usual actions, as in `run`, and
+    /// Replaces this process by a program, which has the terminal then. All signals have their usual actions, as in `start`, and
     /// none is blocked.
     /// - Parameter words: the program, which is looked for in PATH, and its arguments.
     /// - Returns: the code of the error (errno(3)), where the program cannot be started.
