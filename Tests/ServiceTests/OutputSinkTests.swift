@@ -6,8 +6,8 @@ import Testing
 @testable import NearshareService
 
 @Suite("received content on a descriptor") struct OutputSinkTests {
-    /// Both ends of a pipe, closed with the value.
-    private final class Pipe {
+    /// A pipe into which a sink writes; both ends are closed with the value.
+    private final class SinkPipe {
         let reading: Int32
         let writing: Int32
 
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test func `files follow one another without anything between them`() throws {
-        let pipe = Pipe()
+        let pipe = SinkPipe()
         let sink = OutputSink(descriptor: pipe.writing, limit: nil)
         #expect(try sink.resumePoint() == .start)
         try write("one\n", to: sink)
@@ -49,7 +49,7 @@ import Testing
 
     @Test("R8: content over the limit ends the transfer before it is written")
     func limit() throws {
-        let pipe = Pipe()
+        let pipe = SinkPipe()
         let sink = OutputSink(descriptor: pipe.writing, limit: 5)
         try write("12345", to: sink)
         let error = #expect(throws: StorageError.self) { try write("6", to: sink) }
@@ -61,7 +61,7 @@ import Testing
     func terminal() throws {
         let content = Array("\u{1b}]52;c;x\u{7}é漢\u{9b}1m\u{202e}a\tb\r\nend\r".utf8) + [0xff]
         for size in 1...content.count {
-            let pipe = Pipe()
+            let pipe = SinkPipe()
             let sink = OutputSink(descriptor: pipe.writing, limit: nil, isTerminal: true)
             for start in stride(from: 0, to: content.count, by: size) {
                 try content[start...].prefix(size).withUnsafeBytes { try sink.write($0) }
@@ -75,7 +75,7 @@ import Testing
 
     @Test func `a descriptor that cannot be written to is an error`() {
         // The reading end takes no bytes; nothing here may raise SIGPIPE.
-        let pipe = Pipe()
+        let pipe = SinkPipe()
         let sink = OutputSink(descriptor: pipe.reading, limit: nil)
         let error = #expect(throws: StorageError.self) { try write("x", to: sink) }
         #expect(error?.description.hasPrefix("could not write to standard output: ") == true)

@@ -10,7 +10,7 @@ import Testing
 struct DescriptorIOTests {
     @Test("everything is written through a pipe that takes little at a time")
     func pipes() throws {
-        let pipe = Pipe()
+        let pipe = SourcePipe()
         let content = bytes(1 << 20)
         let writer = Worker {
             try? pipe.write(content)

@@ -38,8 +38,8 @@ final class Worker<Result: Sendable>: Sendable {
     var isDone: Bool { outcome.withLock { $0 != nil } }
 }
 
-/// A pipe whose writing end a test holds.
-final class Pipe: Sendable {
+/// A pipe from which a source reads, and whose writing end the test holds.
+final class SourcePipe: Sendable {
     let readEnd: FileDescriptor
     private let writeEnd: Monitor<FileDescriptor?>
 
@@ -88,20 +88,20 @@ struct StreamSourceTests {
     }
 
     private func stream(
-        _ pipe: Pipe, receivers: Int, clock: @escaping @Sendable () -> MonotonicInstant = { SystemClock.monotonic() }
+        _ pipe: SourcePipe, receivers: Int, clock: @escaping @Sendable () -> MonotonicInstant = { SystemClock.monotonic() }
     ) -> StreamSource {
         StreamSource(descriptor: pipe.readEnd.rawValue, name: ClaimedFileName("in.bin")!, receivers: receivers, clock: clock)
     }
 
     @Test("R12: its size is a declared unknown")
     func offer() {
-        let stream = stream(Pipe(), receivers: 1)
+        let stream = stream(SourcePipe(), receivers: 1)
         #expect(stream.offer.totalSize == nil && stream.offer.items.map(\.size) == [nil] && stream.offer.entryCount == 1)
     }
 
     @Test("every receiver gets every byte, however large its pieces", arguments: [1, 2, 5])
     func fansOut(receivers: Int) throws {
-        let pipe = Pipe()
+        let pipe = SourcePipe()
         let source = stream(pipe, receivers: receivers)
         let content = bytes(3 << 20)
         let workers = try source.readers.enumerated().map { number, seat in
@@ -118,7 +118,7 @@ struct StreamSourceTests {
 
     @Test("the slowest sets the pace, and memory is bounded")
     func slowest() throws {
-        let pipe = Pipe()
+        let pipe = SourcePipe()
         let source = stream(pipe, receivers: 2)
         let quick = try reader(source.readers[0])
         let slow = try reader(source.readers[1])
@@ -139,7 +139,7 @@ struct StreamSourceTests {
 
     @Test("one that gives up, or never comes, is no longer waited for")
     func givesUp() throws {
-        let pipe = Pipe()
+        let pipe = SourcePipe()
         let source = stream(pipe, receivers: 3)
         let stays = try reader(source.readers[0])
         let leaves = try reader(source.readers[1])
@@ -161,7 +161,7 @@ struct StreamSourceTests {
 
     @Test("one that comes late gets the stream from its beginning")
     func late() throws {
-        let pipe = Pipe()
+        let pipe = SourcePipe()
         let source = stream(pipe, receivers: 2)
         let early = try reader(source.readers[0])
         let content = bytes(3 << 20)
@@ -179,7 +179,7 @@ struct StreamSourceTests {
 
     @Test("cancelling wakes a reader that waits for a silent stream", arguments: [1, 2])
     func cancels(receivers: Int) throws {
-        let pipe = Pipe()
+        let pipe = SourcePipe()
         let source = stream(pipe, receivers: receivers)
         let readers = try source.readers.map { try reader($0) }
         let workers = readers.map { reader in Worker { reader.readAll() } }
@@ -194,7 +194,7 @@ struct StreamSourceTests {
 
     @Test("a receiver that takes nothing for 30 seconds is told, and the others go on")
     func stalls() throws {
-        let pipe = Pipe()
+        let pipe = SourcePipe()
         // Ten seconds pass between two looks.
         let looks = Monitor<Int64>(0)
         let source = stream(pipe, receivers: 2) {

@@ -69,7 +69,7 @@ struct DialogPicker: Sendable {
         let changes = try await node.browse(media)
         let (arrivals, arrived) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let found = Monitor<[PeerID: NearbyPeer]>([:])
-        let rows = try Pipe()
+        let rows = try DialogPipe()
         let choice: String = try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
             let isListed = Monitor(false)
@@ -138,7 +138,7 @@ struct DialogPicker: Sendable {
 
     /// Runs the program.
     /// - Returns: the id that it has written; empty when the user has cancelled, nil when nothing was selected.
-    private func answer(_ rows: Pipe, _ peers: [NearbyPeer], _ label: String) async throws -> String? {
+    private func answer(_ rows: DialogPipe, _ peers: [NearbyPeer], _ label: String) async throws -> String? {
         let title = "Send with nearshare"
         let text = Self.text(sending: label, isEmpty: peers.isEmpty, program)
         let words: [String]
@@ -160,7 +160,7 @@ struct DialogPicker: Sendable {
                 ["kdialog", "--title", title, "--menu", text]
                 + peers.flatMap { [$0.id.hex, "\u{2192} \(cells($0)[1]), \(cells($0)[2])"] }
         }
-        let answer = try Pipe()
+        let answer = try DialogPipe()
         let (input, output) = (rows.reading, answer.writing)
         // A dialog whose writer has ended would no longer be updated, so this end stays open.
         // In a locale without UTF-8 the programs refuse names in other letters.
@@ -181,8 +181,8 @@ struct DialogPicker: Sendable {
     }
 }
 
-/// A pipe between this process and a program; neither end is inherited by itself.
-private final class Pipe: Sendable {
+/// A pipe between this process and a dialog; neither end is inherited by itself.
+private final class DialogPipe: Sendable {
     let reading: Int32
     let writing: Int32
 
