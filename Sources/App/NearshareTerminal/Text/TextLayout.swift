@@ -156,7 +156,7 @@ package enum TextLayout {
             let scalarWidth = TerminalText.width(of: scalar)
             while scalarWidth > 0, width + scalarWidth > (rows.isEmpty ? firstColumns : columns), !row.isEmpty {
                 let end = scalar == " " ? row.count : wordStart ?? row.count
-                rows.append(trimmed(row[..<end]))
+                rows.append(withoutTrailingSpaces(row[..<end]))
                 row = Array(row[end...])
                 width = row.reduce(0) { $0 + TerminalText.width(of: $1) }
                 wordStart = nil
@@ -167,7 +167,7 @@ package enum TextLayout {
             width += scalarWidth
             if scalar == " " { wordStart = row.count }
         }
-        if !row.isEmpty || rows.isEmpty { rows.append(trimmed(row[...])) }
+        if !row.isEmpty || rows.isEmpty { rows.append(withoutTrailingSpaces(row)) }
         return rows
     }
 
@@ -252,9 +252,9 @@ package enum TextLayout {
         return truncated(String(text.dropLast(tail.count)), to: columns - tailWidth) + String(tail.reversed())
     }
 
-    private static func trimmed(_ row: ArraySlice<Unicode.Scalar>) -> String {
+    static func withoutTrailingSpaces(_ scalars: some BidirectionalCollection<Unicode.Scalar>) -> String {
         var view = String.UnicodeScalarView()
-        view.append(contentsOf: row.lastIndex { $0 != " " }.map { row[...$0] } ?? [])
+        if let last = scalars.lastIndex(where: { $0 != " " }) { view.append(contentsOf: scalars[...last]) }
         return String(view)
     }
 }

@@ -12,7 +12,7 @@ package enum Table {
         var heads = lines(rows)
         while !fits(heads), count > 1 {
             count -= 1
-            heads = lines(rows.map { Array($0.prefix(count)) }).map(trimmed)
+            heads = lines(rows.map { Array($0.prefix(count)) }).map { TextLayout.withoutTrailingSpaces($0.unicodeScalars) }
         }
         return zip(rows, heads).flatMap { row, head in
             [head] + row.dropFirst(count).filter { !$0.isEmpty }.map { "    \($0)" }
@@ -40,10 +40,6 @@ package enum Table {
 
     /// Width that a cell keeps when it is truncated.
     private static let minimumCellWidth = 8
-
-    private static func trimmed(_ line: String) -> String {
-        String(line.reversed().drop { $0 == " " }.reversed())
-    }
 
     /// Rows that have one line each, of any width.
     package static func lines(_ rows: [[String]]) -> [String] {
