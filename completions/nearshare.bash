@@ -351,7 +351,7 @@ _nearshare_browse() {
     repeating_flags=(-v)
     non_repeating_flags=(--watch --scan --json --version -h --help)
     repeating_options=()
-    non_repeating_options=(--timeout --interface --via --adapter --log-level)
+    non_repeating_options=(--timeout --via --interface --adapter --log-level)
     __nearshare_offer_flags_options 0
 
     # Offer option value completions
@@ -359,11 +359,11 @@ _nearshare_browse() {
     '--timeout')
         return
         ;;
-    '--interface')
-        return
-        ;;
     '--via')
         __nearshare_add_completions -W 'lan'$'\n''bluetooth'
+        return
+        ;;
+    '--interface')
         return
         ;;
     '--adapter')

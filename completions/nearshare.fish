@@ -285,10 +285,10 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare send" h help' -s 'h' -l 'help' -d 'Show help information.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" watch' -l 'watch' -d 'Keep running, and report peers that appear and disappear, until Ctrl-C.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" timeout' -l 'timeout' -d 'Time to look, 0.1 to 600 (default: 2, or 8 for --via bluetooth).' -rfka ''
-complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" interface' -l 'interface' -d 'Look for peers on this network interface only.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" via' -l 'via' -rfka 'lan bluetooth'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" via' -l 'via' -d 'Look on one transport only: lan or bluetooth.' -rf
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" scan' -l 'scan' -d 'Also probe the addresses of this machine\'s networks for LocalSend: at most 254 in each of four.'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" interface' -l 'interface' -d 'Look for peers on this network interface only.' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" adapter' -l 'adapter' -d 'Bluetooth adapter to use, such as hci0, or none for no Bluetooth (default: the first that is powered on).' -rfka ''
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse" json' -l 'json' -d 'Write one JSON event per line to standard output.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare browse"' -s 'v' -d 'Log info messages (-v), debug messages (-vv) or trace messages (-vvv).'

@@ -12,7 +12,7 @@ import Testing
         #expect(!browse.watch && browse.output.json)
         #expect(browse.timeout?.duration == .seconds(5))
         #expect(browse.via == .network)
-        #expect(browse.interface == "eth0")
+        #expect(browse.nearby.interface == "eth0")
     }
 
     @Test func `the options of inbox are parsed`() throws {

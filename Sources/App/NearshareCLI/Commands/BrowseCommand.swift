@@ -14,11 +14,6 @@ struct BrowseCommand: AsyncParsableCommand {
         transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 
-    @Option(
-        help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"),
-        transform: InterfaceArgument.existing)
-    var interface: String?
-
     @Option(help: ArgumentHelp("Look on one transport only: lan or bluetooth.", valueName: "transport"))
     var via: DirectTransport?
 
@@ -31,29 +26,29 @@ struct BrowseCommand: AsyncParsableCommand {
     @Flag(help: "Also probe the addresses of this machine's networks for LocalSend: at most 254 in each of four.")
     var scan = false
 
-    @OptionGroup var bluetooth: BluetoothOptions
+    @OptionGroup var nearby: NearbyOptions
 
     @OptionGroup var output: OutputOptions
 
     @OptionGroup var global: GlobalOptions
 
     func validate() throws {
-        if interface != nil, via == .bluetooth {
+        if nearby.interface != nil, via == .bluetooth {
             throw ValidationError("--interface is for the network; omit it, or --via bluetooth")
         }
-        if via == .bluetooth { try bluetooth.validateBluetooth() }
+        if via == .bluetooth { try nearby.bluetooth.validateBluetooth() }
         if watch, timeout != nil { throw ValidationError("--watch looks until it is ended; omit --timeout") }
         if scan, via == .bluetooth { throw ValidationError("--scan looks on the network; omit --via bluetooth") }
     }
 
     func run() async throws {
         try await runCommand {
-            try bluetooth.requireNamedAdapter()
+            try nearby.bluetooth.requireNamedAdapter()
             let machine = try LocalMachine()
             let trust = try machine.trust.read()
             let settings = try machine.nodeSettings(
-                interface: interface, discovery: via == .bluetooth ? nil : machine.discovery(log: global.logger),
-                radio: via == .network ? nil : bluetooth.makeOpener(log: global.logger),
+                interface: nearby.interface, discovery: via == .bluetooth ? nil : machine.discovery(log: global.logger),
+                radio: via == .network ? nil : nearby.bluetooth.makeOpener(log: global.logger),
                 log: global.logger)
             let media: Set<LinkAddress.Medium> =
                 via.map { $0 == .bluetooth ? [.bluetooth] : [.network] }
@@ -64,7 +59,7 @@ struct BrowseCommand: AsyncParsableCommand {
             let security = via == .bluetooth ? nil : machine.localSendSecurityIfAvailable(log: global.logger)
             var interruption: SignalHandling.Interrupted?
             do {
-                try await withNode(settings) { [watch, timeout, scan, interface] node in
+                try await withNode(settings) { [watch, timeout, scan, interface = nearby.interface] node in
                     node.findLocalSendDevices(security)
                     let scanning: @Sendable () async throws -> Void = {
                         guard scan else { return }
