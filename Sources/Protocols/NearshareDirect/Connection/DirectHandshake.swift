@@ -4,7 +4,7 @@ package import NearshareCrypto
 /// The handshake of a direct link: preambles, then Noise XX with a length of 2 bytes before each message
 /// (`docs/PROTOCOL.md`, sections 2 and 3).
 ///
-///     initiator:  not started ──► awaiting preamble ──► awaiting second message ──► finished
+///     initiator:  not started ──► awaiting responder's preamble ──► awaiting second message ──► finished
 ///     responder:  awaiting initiator's preamble ──► awaiting first message ──► awaiting third message ──► finished
 ///
 /// From every state, a violation leads to "finished".
@@ -30,7 +30,7 @@ package struct DirectHandshake: Sendable {
     /// Limit on the other handshake messages, in which keys of ML-KEM-768 are sent.
     package static let maximumMessageByteCount = 4096
 
-    private let parameters: Parameters
+    private let local: LocalParameters
     private var state: State
     /// Received bytes that are not consumed yet.
     private var input: [UInt8] = []
@@ -44,7 +44,7 @@ package struct DirectHandshake: Sendable {
         role: HandshakeRole, identity: LocalIdentity, entropy: [UInt8], ciphers: CipherSet,
         encryption: EncryptionPreference = .required, versions: Preamble = .supported
     ) {
-        parameters = Parameters(
+        local = LocalParameters(
             role: role, identity: identity, entropy: entropy, ciphers: encryption.offered(accelerated: ciphers),
             versions: versions)
         state = role == .initiator ? .notStarted : .awaitingInitiatorPreamble
@@ -53,10 +53,10 @@ package struct DirectHandshake: Sendable {
     /// Returns the bytes to send first: the initiator's preamble and first message, nothing for a responder.
     package mutating func start() throws(HandshakeFailure) -> [UInt8] {
         guard case .notStarted = state else { return [] }
-        let preamble = parameters.versions.encoded
-        var noise = parameters.makeNoise(initiatorPreamble: preamble)
+        let preamble = local.versions.encoded
+        var noise = local.makeNoise(initiatorPreamble: preamble)
         let message = try noise.writeFramed([])
-        state = .awaitingPreamble(noise)
+        state = .awaitingResponderPreamble(noise)
         return preamble + message
     }
 
@@ -65,9 +65,9 @@ package struct DirectHandshake: Sendable {
         if case .finished = state { return .needsMoreBytes }
         input.append(contentsOf: bytes)
         do throws(HandshakeFailure) {
-            // A preamble needs no answer by itself; a message may follow it in the same bytes.
+            // A message may follow a preamble in the same bytes.
             while true {
-                let (next, reaction) = try state.next(reading: &input, parameters)
+                let (next, reaction) = try state.next(reading: &input, local)
                 state = next
                 switch reaction {
                 case .awaitMore: return .needsMoreBytes
@@ -90,8 +90,8 @@ package struct DirectHandshake: Sendable {
 // MARK: States
 
 extension DirectHandshake {
-    /// This party's constant parameters.
-    private struct Parameters: Sendable {
+    /// This party's constants of the handshake; ``ResponderParameters`` and ``InitiatorParameters`` are sent in its messages.
+    private struct LocalParameters: Sendable {
         let role: HandshakeRole
         let identity: LocalIdentity
         let entropy: [UInt8]
@@ -115,8 +115,11 @@ extension DirectHandshake {
         }
     }
 
+    /// The result of one transition of the state, from which ``receive(_:)`` makes a ``Step``.
     private enum Reaction {
+        /// The input has no complete preamble or message.
         case awaitMore
+        /// Nothing is to be sent; the input may have the next message.
         case proceed
         case send([UInt8])
         case fail(HandshakeFailure, send: [UInt8])
@@ -140,10 +143,12 @@ extension DirectHandshake {
         /// The initiator has sent nothing.
         case notStarted
         /// The initiator has sent its preamble and the first message.
-        case awaitingPreamble(HandshakeState)
+        case awaitingResponderPreamble(HandshakeState)
+        /// The initiator has received the version that the responder has chosen.
         case awaitingSecondMessage(HandshakeState, version: UInt8)
         /// The responder has received no complete preamble.
         case awaitingInitiatorPreamble
+        /// The responder has answered nothing yet: its preamble is sent with the second message.
         case awaitingFirstMessage(initiatorPreamble: [UInt8], version: UInt8)
         /// The responder has sent its preamble and the second message.
         case awaitingThirdMessage(HandshakeState, version: UInt8, DecapsulationKey?)
@@ -152,13 +157,16 @@ extension DirectHandshake {
 
         /// The state and reaction after consuming the next preamble or message of `input`.
         consuming func next(
-            reading input: inout [UInt8], _ parameters: Parameters
+            reading input: inout [UInt8], _ local: LocalParameters
         ) throws(HandshakeFailure) -> (State, Reaction) {
             switch consume self {
+            // Bytes that come too early stay in the input.
             case .notStarted: return (.notStarted, .awaitMore)
-            case .awaitingPreamble(let noise):
-                guard let preamble = try Preamble.read(from: &input) else { return (.awaitingPreamble(noise), .awaitMore) }
-                guard let version = parameters.versions.newestInCommon(with: preamble) else {
+            case .awaitingResponderPreamble(let noise):
+                guard let preamble = try Preamble.read(from: &input) else {
+                    return (.awaitingResponderPreamble(noise), .awaitMore)
+                }
+                guard let version = local.versions.newestInCommon(with: preamble) else {
                     return (.finished, .fail(.incompatible(remote: preamble), send: []))
                 }
                 guard preamble.newest == preamble.oldest else {
@@ -168,26 +176,26 @@ extension DirectHandshake {
             case .awaitingInitiatorPreamble:
                 let received = Array(input.prefix(Preamble.byteCount))
                 guard let preamble = try Preamble.read(from: &input) else { return (.awaitingInitiatorPreamble, .awaitMore) }
-                guard let version = parameters.versions.newestInCommon(with: preamble) else {
-                    return (.finished, .fail(.incompatible(remote: preamble), send: parameters.versions.encoded))
+                guard let version = local.versions.newestInCommon(with: preamble) else {
+                    return (.finished, .fail(.incompatible(remote: preamble), send: local.versions.encoded))
                 }
                 return (.awaitingFirstMessage(initiatorPreamble: received, version: version), .proceed)
             case .awaitingFirstMessage(let preamble, let version):
                 guard let message = try HandshakeState.readFrame(from: &input, limit: maximumFirstMessageByteCount) else {
                     return (.awaitingFirstMessage(initiatorPreamble: preamble, version: version), .awaitMore)
                 }
-                return try Self.answer(message, initiatorPreamble: preamble, version: version, parameters)
+                return try Self.answer(message, initiatorPreamble: preamble, version: version, local)
             case .awaitingSecondMessage(var noise, let version):
                 guard let payload = try noise.readFramed(from: &input) else {
                     return (.awaitingSecondMessage(noise, version: version), .awaitMore)
                 }
-                return try Self.choose(from: try ResponderParameters.decode(payload), noise, version: version, parameters)
+                return try Self.choose(from: try ResponderParameters.decode(payload), noise, version: version, local)
             case .awaitingThirdMessage(var noise, let version, let decapsulationKey):
                 guard let payload = try noise.readFramed(from: &input) else {
                     return (.awaitingThirdMessage(noise, version: version, decapsulationKey), .awaitMore)
                 }
                 let chosen = try InitiatorParameters.decode(payload, version: version)
-                return try Self.complete(noise, with: chosen, version: version, decapsulationKey, parameters)
+                return try Self.complete(noise, with: chosen, version: version, decapsulationKey, local)
             case .finished: return (.finished, .awaitMore)
             }
         }
@@ -195,25 +203,25 @@ extension DirectHandshake {
         /// The responder's answer to the first message: what it can do, and its key of ML-KEM-768. No key is made before the
         /// initiator has sent one (R9).
         private static func answer(
-            _ message: [UInt8], initiatorPreamble: [UInt8], version: UInt8, _ parameters: Parameters
+            _ message: [UInt8], initiatorPreamble: [UInt8], version: UInt8, _ local: LocalParameters
         ) throws(HandshakeFailure) -> (State, Reaction) {
-            var noise = parameters.makeNoise(initiatorPreamble: initiatorPreamble)
+            var noise = local.makeNoise(initiatorPreamble: initiatorPreamble)
             guard try noise.read(message).isEmpty else { throw .protocolViolation("the first message has a payload") }
             let chosen = Preamble(newest: version, oldest: version)
-            let decapsulationKey = try parameters.makeDecapsulationKey(version: version)
+            let decapsulationKey = try local.makeDecapsulationKey(version: version)
             let answer = ResponderParameters(
-                version: version, ciphers: parameters.ciphers, encapsulationKey: decapsulationKey?.encapsulationKey)
+                version: version, ciphers: local.ciphers, encapsulationKey: decapsulationKey?.encapsulationKey)
             let bytes = chosen.encoded + (try noise.writeFramed(answer.encoded))
             return (.awaitingThirdMessage(noise, version: version, decapsulationKey), .send(bytes))
         }
 
         /// The initiator's choice among the ciphers that both have, and its secret for the responder's key.
         private static func choose(
-            from remote: ResponderParameters, _ noise: HandshakeState, version: UInt8, _ parameters: Parameters
+            from remote: ResponderParameters, _ noise: HandshakeState, version: UInt8, _ local: LocalParameters
         ) throws(HandshakeFailure) -> (State, Reaction) {
             var noise = noise
             guard remote.version == version else { throw .notAuthentic("the version was changed on the way") }
-            guard let cipher = EncryptionPreference.choose(from: remote.ciphers.intersection(parameters.ciphers)) else {
+            guard let cipher = EncryptionPreference.choose(from: remote.ciphers.intersection(local.ciphers)) else {
                 let refusal = try noise.writeFramed(InitiatorParameters(cipher: InitiatorParameters.noCipher).encoded)
                 return (.finished, .fail(.encryptionMismatch, send: refusal))
             }
@@ -230,10 +238,10 @@ extension DirectHandshake {
         /// The responder's end of the handshake, with the cipher and the secret that the initiator has chosen.
         private static func complete(
             _ noise: HandshakeState, with chosen: InitiatorParameters, version: UInt8,
-            _ decapsulationKey: DecapsulationKey?, _ parameters: Parameters
+            _ decapsulationKey: DecapsulationKey?, _ local: LocalParameters
         ) throws(HandshakeFailure) -> (State, Reaction) {
             guard chosen.cipher != InitiatorParameters.noCipher else { throw .encryptionMismatch }
-            guard let cipher = RecordCipher.Kind(rawValue: chosen.cipher), parameters.ciphers.contains(CipherSet(only: cipher))
+            guard let cipher = RecordCipher.Kind(rawValue: chosen.cipher), local.ciphers.contains(CipherSet(only: cipher))
             else { throw .protocolViolation("the peer chose a cipher that was not offered") }
             var kemSecret: SecretBytes?
             if let decapsulationKey, let ciphertext = chosen.ciphertext {
@@ -300,6 +308,7 @@ extension HandshakeState {
         }
     }
 
+    /// The keys of both directions, after the last message.
     fileprivate func transportKeys() throws(HandshakeFailure) -> TransportKeys {
         do {
             return try split()
