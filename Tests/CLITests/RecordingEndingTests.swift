@@ -1,10 +1,10 @@
 import Nearshare
-import NearshareAudio
 import NearshareService
 import NearshareTerminal
 import NearshareTesting
 import Testing
 
+@testable import NearshareAudio
 @testable import NearshareCLI
 
 @Suite("endings of a recording") struct RecordingEndingTests {
@@ -29,5 +29,31 @@ import Testing
         ])
     func statuses(_ error: AudioError, _ status: NearshareService.ExitStatus) {
         #expect(CommandFailure(error).status == status)
+    }
+
+    private func conclusion(
+        _ reason: RecorderMachine.StopReason, receiverLimit: String? = nil, isMicrophone: Bool = true, isReviewed: Bool = false,
+        isEmpty: Bool = false
+    ) throws -> RecordingConclusion {
+        let result = Recording.Result(
+            reason: reason, duration: .seconds(5), byteCount: 1, lostFrames: 0, recorded: .seconds(5), isEmpty: isEmpty)
+        return try RecordingConclusion(
+            of: result, at: "/note.opus", limit: .mesh, receiverLimit: receiverLimit, isMicrophone: isMicrophone,
+            isReviewed: isReviewed)
+    }
+
+    @Test func `a recording whose device fails is kept, and fails the command unless the user decides about it`() throws {
+        let failed = RecorderMachine.StopReason.failed(AudioError(.noSpace, "full"))
+        let unasked = try conclusion(failed)
+        #expect(unasked.warnings == ["full"])
+        #expect(unasked.failure?.status == .noSpace && unasked.failure?.message.hasSuffix("/note.opus") == true)
+        let asked = try conclusion(failed, isReviewed: true)
+        #expect(asked.failure == nil && asked.warnings.count == 2)
+    }
+
+    @Test func `an input file beyond a receiver's limit is not kept, and a recording of a microphone is`() throws {
+        #expect(throws: CommandFailure.self) { try conclusion(.limit, receiverLimit: "anna takes 5 MB", isMicrophone: false) }
+        #expect(try conclusion(.limit, receiverLimit: "anna takes 5 MB").notices.count == 1)
+        #expect(throws: CommandFailure.self) { try conclusion(.requested, isEmpty: true) }
     }
 }

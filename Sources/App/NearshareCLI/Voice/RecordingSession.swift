@@ -32,8 +32,7 @@ final class RecordingSession: Sendable {
         var receivers: [String]
         /// Whether the user decides about the note, if there is a terminal.
         var needsReview: Bool
-        /// The sentence about the receiver whose limit is that of the note; nil for the user's own limit. An input file beyond it
-        /// is not sent in part.
+        /// The sentence about the receiver whose limit is that of the note; nil for the user's own limit.
         var receiverLimit: String?
         /// The command or option that sends a recording of another program, where there is no microphone.
         var fileAdvice = "`--input FILE`"
@@ -244,27 +243,14 @@ final class RecordingSession: Sendable {
 
     /// Reports how the recording ended.
     private func conclude(_ result: Recording.Result, _ file: NoteFile) throws -> VoiceNote {
-        let lengthText = result.duration.asClock
-        if result.isEmpty {
+        let conclusion: RecordingConclusion
+        do throws(CommandFailure) {
+            conclusion = try RecordingConclusion(
+                of: result, at: file.path, limit: parameters.settings.limit, receiverLimit: parameters.receiverLimit,
+                isMicrophone: parameters.source.isMicrophone, isReviewed: canAsk)
+        } catch {
             unlink(file.path)
-            switch result.reason {
-            case .failed(let error): throw CommandFailure(error)
-            case .terminated: throw CommandFailure(.interrupted, "ended before anything was recorded")
-            default:
-                throw CommandFailure(
-                    .failure,
-                    result.recorded == .zero
-                        ? "nothing was recorded"
-                        : "only silence was recorded; check the microphone and its mute switch (--list-devices lists devices). "
-                            + "--no-trim keeps silence")
-            }
-        }
-        if case .limit = result.reason, let receiverLimit = parameters.receiverLimit, !parameters.source.isMicrophone {
-            unlink(file.path)
-            throw CommandFailure(
-                .noSpace,
-                "nothing was sent: \(receiverLimit), and only the first \(lengthText) of the input fits; choose a lower --bitrate, or "
-                    + "send a part with --duration \(lengthText)")
+            throw error
         }
         let note = try VoiceNote(path: file.path)
         if isJSON {
@@ -272,28 +258,12 @@ final class RecordingSession: Sendable {
                 "recorded",
                 note.json.merging(["ending": .string(result.reason.word), "lost_samples": .number(result.lostFrames)]) { $1 })
         }
-        if result.lostFrames > 0 {
-            Console.warn("\(result.lostFrames) samples were lost by the device, and replaced by silence")
-        }
-        switch result.reason {
-        case .failed(let error):
-            Console.warn("\(error)")
-            let kept = "the recording until then, \(lengthText), is kept in \(shown(file.path))"
-            // With a terminal the user decides about the note; a script needs the failure.
-            guard canAsk else { throw CommandFailure(CommandFailure(error).status, kept) }
-            Console.warn(kept)
-        case .terminated:
-            throw CommandFailure(
-                .interrupted, "ended by a signal; the recording, \(lengthText), is kept in \(shown(file.path))")
-        case .limit:
-            say(
-                "the size limit of \(parameters.settings.limit?.byteCount.formattedByteCount ?? "") is reached after \(lengthText); the recording is kept"
-            )
-        case .requested, .interrupted, .duration, .sourceEnded: break
-        }
+        for warning in conclusion.warnings { Console.warn(warning) }
+        if let failure = conclusion.failure { throw failure }
+        for notice in conclusion.notices { say(notice) }
         let trimmed = result.recorded - result.duration
         let remark = trimmed >= .seconds(1) ? "; \(trimmed.asClock) of silence removed" : ""
-        say("voice note, \(lengthText), \(note.summary.byteCount.formattedByteCount)\(remark)")
+        say("voice note, \(result.duration.asClock), \(note.summary.byteCount.formattedByteCount)\(remark)")
         return note
     }
 
