@@ -23,20 +23,17 @@ struct FriendsListCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let friends = KnownPeerRenderer.sorted(try machine.trust.read().entries.filter { $0.value.isFriend })
             let contacts = try machine.contacts.read()
-            if output.json {
-                for friend in friends {
+            Console.writeList(
+                friends, isJSON: output.json, event: "friend", ifEmpty: "no friends yet; `nearshare friends add PEER` adds one",
+                members: { friend in
                     var members = KnownPeerRenderer.jsonMembers(friend)
                     members["verified"] = .bool(friend.entry.trust == .verified)
                     members["keys"] = .bool(contacts.entry(of: friend.fingerprint) != nil)
-                    JSONEvents.emit("friend", members)
-                }
-                return
-            }
-            if friends.isEmpty { Console.notice("no friends yet; `nearshare friends add PEER` adds one") }
-            let rows = friends.map { friend in
-                KnownPeerRenderer.row(friend, trust: friend.entry.trust == .verified ? "verified" : "not verified")
-            }
-            Console.writeTable(rows)
+                    return members
+                },
+                row: { friend in
+                    KnownPeerRenderer.row(friend, trust: friend.entry.trust == .verified ? "verified" : "not verified")
+                })
         }
     }
 }

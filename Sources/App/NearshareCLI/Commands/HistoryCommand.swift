@@ -41,17 +41,12 @@ struct HistoryCommand: AsyncParsableCommand {
             if sent { history.restrict(to: .outgoing) }
             if received { history.restrict(to: .incoming) }
             let shown = history.entries.suffix(limit ?? (output.json ? history.entries.count : Self.defaultLimit))
-            if output.json {
-                for entry in shown { JSONEvents.emit("history", Self.jsonMembers(entry)) }
-                return
-            }
-            if shown.isEmpty {
-                let direction = sent ? "sent" : received ? "received" : "sent or received"
-                let preposition = sent ? "to" : received ? "from" : "to or from"
-                let other = peer.map { " \(preposition) \(TerminalText.escaped($0))" } ?? ""
-                return Console.notice("nothing was \(direction)\(other) yet")
-            }
-            Console.writeTable(shown.map(Self.row))
+            let direction = sent ? "sent" : received ? "received" : "sent or received"
+            let preposition = sent ? "to" : received ? "from" : "to or from"
+            let other = peer.map { " \(preposition) \(TerminalText.escaped($0))" } ?? ""
+            Console.writeList(
+                shown, isJSON: output.json, event: "history", ifEmpty: "nothing was \(direction)\(other) yet",
+                members: Self.jsonMembers, row: Self.row)
         }
     }
 

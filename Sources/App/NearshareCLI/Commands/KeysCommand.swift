@@ -25,30 +25,24 @@ struct KeysListCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             let contacts = try KnownKeys(machine).contacts
-            if output.json {
-                for contact in contacts {
-                    JSONEvents.emit(
-                        "key",
-                        [
-                            "fingerprint": .string(contact.fingerprint.hex), "id": .string(contact.fingerprint.peerID.hex),
-                            "name": .string(contact.name.claimed), "origin": .string(contact.entry.origin.rawValue),
-                            "since": .number(contact.entry.since.unixMilliseconds),
-                            "friend": .bool(contact.isFriend),
-                        ])
-                }
-                return
-            }
-            if contacts.isEmpty {
-                Console.notice("no keys yet; they are stored when a peer is met in the mesh, or by `nearshare keys import`")
-            }
-            let rows = contacts.map { contact in
-                [
-                    contact.name.shown, contact.fingerprint.peerID.hex,
-                    "\(contact.entry.origin.rawValue) \(contact.entry.since.localText)",
-                    contact.isFriend ? "friend" : "",
-                ]
-            }
-            Console.writeTable(rows)
+            Console.writeList(
+                contacts, isJSON: output.json, event: "key",
+                ifEmpty: "no keys yet; they are stored when a peer is met in the mesh, or by `nearshare keys import`",
+                members: { contact in
+                    [
+                        "fingerprint": .string(contact.fingerprint.hex), "id": .string(contact.fingerprint.peerID.hex),
+                        "name": .string(contact.name.claimed), "origin": .string(contact.entry.origin.rawValue),
+                        "since": .number(contact.entry.since.unixMilliseconds),
+                        "friend": .bool(contact.isFriend),
+                    ]
+                },
+                row: { contact in
+                    [
+                        contact.name.shown, contact.fingerprint.peerID.hex,
+                        "\(contact.entry.origin.rawValue) \(contact.entry.since.localText)",
+                        contact.isFriend ? "friend" : "",
+                    ]
+                })
         }
     }
 }

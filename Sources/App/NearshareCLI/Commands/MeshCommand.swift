@@ -194,26 +194,22 @@ struct MeshTraceCommand: AsyncParsableCommand {
             try await withRequiredNode { client in
                 let limit = id == nil ? Self.latestCount : ControlReply.maximumEntryCount
                 let entries = try await client.trace(id: id ?? "", limit: limit)
-                if output.json {
-                    for entry in entries {
-                        JSONEvents.emit(
-                            "trace",
-                            [
-                                "time": .number(entry.time.unixMilliseconds), "id": .string(entry.id),
-                                "kind": .string(entry.kind),
-                                "sender": JSONValue(entry.sender?.hex), "decision": .string(entry.decision),
-                            ])
-                    }
-                    return
-                }
-                guard !entries.isEmpty else {
+                guard output.json || !entries.isEmpty else {
                     throw CommandFailure(.failure, Self.absence(of: id))
                 }
-                Console.writeTable(
-                    entries.map {
+                Console.writeList(
+                    entries, isJSON: output.json, event: "trace",
+                    members: { entry in
                         [
-                            LocalTime($0.time).clock, $0.id, $0.kind == "bundle" ? "bundle" : "type \($0.kind)",
-                            $0.sender?.hex ?? "", $0.decision,
+                            "time": .number(entry.time.unixMilliseconds), "id": .string(entry.id),
+                            "kind": .string(entry.kind),
+                            "sender": JSONValue(entry.sender?.hex), "decision": .string(entry.decision),
+                        ]
+                    },
+                    row: { entry in
+                        [
+                            LocalTime(entry.time).clock, entry.id, entry.kind == "bundle" ? "bundle" : "type \(entry.kind)",
+                            entry.sender?.hex ?? "", entry.decision,
                         ]
                     })
             }

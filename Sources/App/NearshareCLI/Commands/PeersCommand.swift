@@ -24,8 +24,10 @@ struct PeersListCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let peers = KnownPeerRenderer.sorted(try LocalMachine().trust.read().entries)
-            if output.json {
-                for peer in peers {
+            Console.writeList(
+                peers, isJSON: output.json, event: "peer",
+                ifEmpty: "no peers yet; a peer is stored when a file is sent to it or accepted from it",
+                members: { peer in
                     var members = KnownPeerRenderer.jsonMembers(peer)
                     members["trust"] = .string(peer.entry.trust.rawValue)
                     members["friend"] = .bool(peer.entry.isFriend)
@@ -33,20 +35,14 @@ struct PeersListCommand: AsyncParsableCommand {
                         members["protocol"] = .string("localsend")
                         members["certificate"] = .string(Hex.encode(certificate))
                     }
-                    JSONEvents.emit("peer", members)
-                }
-                return
-            }
-            if peers.isEmpty {
-                Console.notice("no peers yet; a peer is stored when a file is sent to it or accepted from it")
-            }
-            let rows = peers.map { peer in
-                KnownPeerRenderer.row(
-                    peer,
-                    trust: TrustStatus.known(peer.entry.trust, isFriend: peer.entry.isFriend).listText
-                        + (peer.entry.certificate == nil ? "" : ", LocalSend"))
-            }
-            Console.writeTable(rows)
+                    return members
+                },
+                row: { peer in
+                    KnownPeerRenderer.row(
+                        peer,
+                        trust: TrustStatus.known(peer.entry.trust, isFriend: peer.entry.isFriend).listText
+                            + (peer.entry.certificate == nil ? "" : ", LocalSend"))
+                })
         }
     }
 }

@@ -96,11 +96,7 @@ final class BrowsedPeers: Sendable {
                     ? "no peers nearby but phones in the mesh, which `nearshare mesh status` lists"
                     : "no peers nearby; `nearshare receive` advertises a machine, `nearshare doctor` looks for problems")
         }
-        if isJSON {
-            for peer in peers { JSONEvents.emit("found", jsonMembers(peer)) }
-        } else {
-            Console.writeTable(peers.map(row))
-        }
+        Console.writeList(peers, isJSON: isJSON, event: "found", members: jsonMembers, row: row)
     }
 
     func row(_ peer: NearbyPeer) -> [String] {
