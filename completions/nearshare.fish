@@ -34,7 +34,7 @@ function __nearshare_parse_tokens -S
         case 'send'
             __nearshare_parse_subcommand -r 1 'to=+' 'to-everyone' 'allow-unencrypted' 'text=' 'as=' 'links' 'keep-modes' 'exclude=+' 'exclude-from=+' 'n/dry-run' 'timeout=' 'retry=' 'no-resume' 'limit=' 'dialog' 'qr' 'hotspot' 'leave-wifi' 'keep' 'accept=' 'pin-file=' 'via=' 'interface=' 'adapter=' 'json' 'quiet' 'v' 'log-level=' 'version' 'h/help'
         case 'browse'
-            __nearshare_parse_subcommand 0 'watch' 'timeout=' 'interface=' 'via=' 'scan' 'adapter=' 'json' 'v' 'log-level=' 'version' 'h/help'
+            __nearshare_parse_subcommand 0 'watch' 'timeout=' 'via=' 'scan' 'interface=' 'adapter=' 'json' 'v' 'log-level=' 'version' 'h/help'
         case 'friends'
             __nearshare_parse_subcommand 0 'version' 'h/help'
             switch $unparsed_tokens[1]
