@@ -6,6 +6,7 @@ import socket
 import time
 
 from bitchat_cli import crypto, noise, protocol
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 import bitchat_wire
 import harness
@@ -59,7 +60,7 @@ class ForeignPeer:
         answer = self.wait_for(protocol.MessageType.NOISE_HANDSHAKE)
         last = session.process_handshake_message(answer.payload)
         self.send(protocol.make_noise_handshake_packet(self.identity, peer, last))
-        key = session.remote_static_public_key.public_bytes_raw()
+        key = session.remote_static_public_key.public_bytes(Encoding.Raw, PublicFormat.Raw)
         assert peer == crypto.peer_id_from_noise_public_key(key)
         self.session = session
 
