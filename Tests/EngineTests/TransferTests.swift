@@ -48,6 +48,16 @@ import Testing
         #expect(await transfer.result.outcome == .interrupted)
     }
 
+    @Test func `the time before the first content is no stall`() {
+        let beginnings: [(Transfer) -> Void] = [{ $0.enter(.moving) }, { $0.recordResume(after: 0, entries: 0) }]
+        for begin in beginnings {
+            let transfer = incoming()
+            clock.advance(by: .seconds(60))
+            begin(transfer)
+            #expect(transfer.timeSinceLastContent == .zero)
+        }
+    }
+
     @Test func `the action for a cancel is run also when it is set after the cancel`() {
         let transfer = incoming()
         transfer.cancel()

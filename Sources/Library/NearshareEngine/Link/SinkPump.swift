@@ -272,6 +272,8 @@ final class SinkPump: Sendable {
         } catch {
             throw .receiver(error)
         }
+        // Nothing is left to compare. The first content may take long, such as that of a pipe.
+        if point == .start { transfer.enter(.moving) }
         link.resumePoint(point)
         return StoredContent(
             stream: IncomingContent(

@@ -132,6 +132,8 @@ public final class Transfer: Sendable {
         state.withLock { state in
             guard state.result == nil, state.progress.phase != phase else { return }
             state.progress.phase = phase
+            // The time before, such as that of the question, is no stall.
+            if phase == .moving { state.lastMoved = now }
             Self.emit(&state, now: now)
         }
     }
@@ -157,6 +159,7 @@ public final class Transfer: Sendable {
             state.progress.finishedEntries = entries
             state.meter = TransferMeter(amount: bytes, now: now)
             state.progress.phase = .moving
+            state.lastMoved = now
             Self.emit(&state, now: now)
         }
     }
