@@ -325,11 +325,18 @@ class RefusalStory(Story):
         self.assertNotIn(waited, words)
 
     def test_an_inbox_that_cannot_be_used_is_not_said_to_receive_files(self):
-        anna = self.anna.start("receive", "--name", "anna", "--accept", "all", "--inbox", "/proc/nearshare")
-        wait_until(lambda: "files wait in" in "".join(anna.errors), "the notice")
-        said = " ".join("".join(anna.errors).split())
-        self.assertIn("until /proc/nearshare can be used", said)
-        self.assertNotIn("files go to", said)
+        for command in (("receive",), ("mesh", "run")):
+            anna = self.anna.start(*command, "--name", "anna", "--adapter", "none", "--inbox", "/proc/nearshare")
+            wait_until(lambda anna=anna: "files wait in" in "".join(anna.errors), "the notice")
+            said = " ".join("".join(anna.errors).split())
+            self.assertIn("could not create the inbox /proc/nearshare", said)
+            self.assertIn("until /proc/nearshare can be used", said)
+            self.assertNotIn("files go to", said)
+            anna.signal(signal.SIGTERM)
+            anna.end()
+            refused = self.anna.run(*command, "--inbox", "/dev/null")
+            self.assertEqual(2, refused.returncode)
+            self.assertIn("--inbox expects a folder; /dev/null is a file", refused.stderr.decode())
 
     def test_a_text_that_waits_in_the_spool_is_shown_once_with_its_sender(self):
         self.assertCode(0, self.ben.run("identity", "rename", "ben"))

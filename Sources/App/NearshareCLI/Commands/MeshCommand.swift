@@ -55,11 +55,13 @@ struct MeshRunCommand: ConfinedCommand {
         let environment = NodeEnvironment(
             interruption: SignalInterruption(), display: .terminal, makeReporter: { _ in reporter })
         let chosenPort = machine.configuration.listeningPort(options.port)
+        let inbox = try machine.inbox(options.inbox, limits: InboxLimits())
         let network = NetworkNotice(on: machine, interface: options.interface, NetworkNotice.show)
         try await runNode(on: machine, options: options, environment: environment) { [isJSON = output.json] node, events in
             limiter.followLinks { node.linkShare(of: $0) }
             let status = try await node.status()
             Self.reportReady(status, isJSON: isJSON)
+            InboxNotice(inbox).show(isJSON: isJSON)
             if let server = node.localSend { LocalSendNotice.show(server, isJSON: isJSON) }
             if let notice = Node.fallbackNotice(port: status.port, chosen: chosenPort) { Console.warn(notice) }
             try await withNetworkNotice(network) { for await event in events { reporter.report(.node(event)) } }
@@ -71,7 +73,6 @@ struct MeshRunCommand: ConfinedCommand {
         Console.notice(
             "\(status.name.unquoted) (\(status.id.hex)) runs a mesh node with profile \(Self.shown(status.profile)), "
                 + "on port \(status.port)")
-        Console.notice("files go to \(TerminalText.escaped(status.inbox, columns: 1000)); Ctrl-C ends it")
     }
 
     static func shown(_ profile: NodeStatus.Profile) -> String { profile.name.map { TerminalText.escaped($0) } ?? "standard" }

@@ -70,9 +70,6 @@ struct ReceiveCommand: ConfinedCommand {
         if stdout, receiving.existing != nil {
             throw ValidationError("--stdout replaces no files; omit --update and --overwrite")
         }
-        if let inbox = receiving.inbox, LocalPath(inbox).isExistingNonDirectory {
-            throw ValidationError("--inbox expects a folder; \(TerminalText.escaped(inbox, columns: 400)) is a file")
-        }
         if hotspot.hotspot, !qr { throw ValidationError("--hotspot needs --qr") }
         if stdout, receiving.inbox != nil { throw ValidationError("--stdout does not use an inbox; omit one of them") }
     }
@@ -268,12 +265,8 @@ struct ReceiveCommand: ConfinedCommand {
         let limits = receiving.makeLimits(for: machine)
         if stdout { return .standardOutput(limit: limits.maximumSize) }
         let inbox = try machine.inbox(receiving.inbox, limits: limits)
-        do {
-            try inbox.prepare()
-        } catch {
-            // Accepted items are not lost: they wait in the spool.
-            Console.warn("\(error); received items wait in the spool until the inbox is available")
-        }
+        // A failure is shown with the start of the command. Accepted items are not lost: they wait in the spool.
+        try? inbox.prepare()
         return .inbox(inbox)
     }
 }

@@ -54,6 +54,9 @@ struct ReceivingOptions: ParsableArguments {
 
     func validate() throws {
         if update, overwrite { throw ValidationError("--update and --overwrite exclude each other; choose one") }
+        if let inbox, LocalPath(inbox).isExistingNonDirectory {
+            throw ValidationError("--inbox expects a folder; \(TerminalText.escaped(inbox, columns: 400)) is a file")
+        }
     }
 
     /// nil where neither option is given.

@@ -30,6 +30,7 @@ struct ReceiverNotice: Sendable {
         guard last != state else { return }
         let isFirst = last == nil
         isJSON ? emit(state, isFirst: isFirst) : write(state, isFirst: isFirst)
+        if isFirst, let inbox = destination.inbox { InboxNotice(inbox).show(isJSON: isJSON) }
         let action = "send files to this machine"
         if isFirst, let page, hotspot == nil {
             PageNotice.show(page, at: PageHosts.all(on: pageInterface), isJSON: isJSON, purpose: action)
@@ -64,13 +65,8 @@ struct ReceiverNotice: Sendable {
             }
         guard isFirst else { return Console.notice("now \(place)") }
         Console.notice("\(node.name.unquoted) (\(node.id.hex)) is visible to those nearby, \(place)")
-        switch destination {
-        case .inbox(let inbox):
-            let path = TerminalText.escaped(inbox.path, columns: 1000)
-            let spool = (try? inbox.prepare()) == nil ? inbox.spoolPath.map { TerminalText.escaped($0, columns: 1000) } : nil
-            Console.notice(
-                "\(spool.map { "files wait in \($0) until \(path) can be used" } ?? "files go to \(path)"); Ctrl-C ends this")
-        case .standardOutput: Console.notice("received content goes to standard output; Ctrl-C ends this")
+        if case .standardOutput = destination {
+            Console.notice("received content goes to standard output; Ctrl-C ends this")
         }
     }
 
