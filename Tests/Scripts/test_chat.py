@@ -17,9 +17,10 @@ TIMEOUT = 60
 class Screen(PseudoTerminal):
     """`chat` on a terminal, with its output as text."""
 
-    def __init__(self, peer, *arguments, columns=80, rows=24):
+    def __init__(self, peer, *arguments, columns=80, rows=24, **variables):
         self.status = None
-        super().__init__(peer.command("chat", *arguments, "--adapter", "none"), peer.environment(), columns, rows)
+        environment = {**peer.environment(), **variables}
+        super().__init__(peer.command("chat", *arguments, "--adapter", "none"), environment, columns, rows)
 
     def text(self):
         """Returns the drawn rows, without control sequences."""
@@ -74,8 +75,8 @@ class ChatStory(Story):
         self.assertCode(0, self.anna.run("identity", "rename", "anna"))
         self.assertCode(0, self.ben.run("identity", "rename", "ben"))
 
-    def screen(self, peer, *arguments, **size):
-        screen = Screen(peer, *arguments, **size)
+    def screen(self, peer, *arguments, **properties):
+        screen = Screen(peer, *arguments, **properties)
         self.addCleanup(screen.end, signal.SIGKILL)
         return screen
 
@@ -208,6 +209,30 @@ class ChatStory(Story):
             self.assertEqual("anna", line["name"])
         # A line that was written to a stream counts as read.
         anna.wait_for("chat_message_changed", lambda event: event["status"] == "read")
+
+    def test_a_terminal_without_cursor_movement_shows_plain_lines(self):
+        anna = self.anna.receive("--adapter", "none", accept="none")
+        for option, end in (((), "Ctrl-D"), (("--follow",), "Ctrl-C")):
+            ben = self.screen(self.ben, "anna", *option, TERM="dumb")
+            ben.wait_for(f"each line goes to anna; {end} ends the chat")
+            ben.press(f"until {end}\n")
+            anna.wait_for("message", lambda event, end=end: event["content"] == {"text": f"until {end}"})
+            text = f"I read {end}\n".encode()
+            self.assertCode(0, self.anna.run("chat", "ben", "--wait", "delivered", "--adapter", "none", input=text))
+            ben.wait_for(f"anna: I read {end}")
+            ben.press("\x04" if end == "Ctrl-D" else "\x03")
+            self.assertEqual(0 if end == "Ctrl-D" else 130, ben.end())
+            self.assertNotIn(b"\x1b", ben.transcript)
+        unnamed = self.screen(self.ben, TERM="dumb")
+        unnamed.wait_for("name a peer: nearshare chat PEER")
+        self.assertEqual(2, unnamed.end())
+
+    def test_an_input_without_lines_says_that_nothing_was_sent(self):
+        self.anna.receive("--adapter", "none", accept="none")
+        for text in (b"", b" \n"):
+            said = self.ben.run("chat", "anna", "--adapter", "none", input=text)
+            self.assertCode(0, said)
+            self.assertIn("standard input has no lines, so nothing was sent", said.stderr.decode())
 
     def test_lines_arrive_at_receive(self):
         anna = self.anna.receive("--adapter", "none", accept="none")

@@ -24,7 +24,11 @@ struct ChatReport: Sendable {
     }
 
     func emitRefused(_ failure: ControlFailure, line: UInt64) {
-        if isJSON { JSONEvents.emit("refused", ["line": .number(line), "reason": .string(failure.description)]) }
+        if isJSON {
+            JSONEvents.emit("refused", ["line": .number(line), "reason": .string(failure.description)])
+        } else if showsMessages {
+            Console.warn("not sent: \(TextLayout.sanitized(failure.description))")
+        }
     }
 
     /// Text output of a line, escaped also where the output is piped on to a terminal (T7).

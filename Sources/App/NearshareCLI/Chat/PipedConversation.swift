@@ -14,11 +14,16 @@ final class PipedConversation: Sendable {
         var timeout: Duration
         /// Keeps running after the last line, and shows received lines.
         var follows: Bool
+        /// Whether a user types the lines, on a terminal that shows plain lines only.
+        var isTerminal = false
         /// Number of earlier lines that are shown first.
         var history: Int
         /// Whether the authors of lines that are shown learn it.
         var sendsReadReceipts = true
         var isJSON: Bool
+
+        /// Whether text output includes received lines, which then count as read.
+        var showsMessages: Bool { follows || isTerminal }
     }
 
     private enum Input: Sendable {
@@ -56,6 +61,8 @@ final class PipedConversation: Sendable {
     /// Time after which the user is told about the search.
     private static let noticeDelay = Duration.milliseconds(500)
     private static let maximumHistory = 500
+    private static let emptyInputNotice =
+        "standard input has no lines, so nothing was sent; --follow shows what arrives, and on a terminal the conversation opens"
     /// Number of events after which the stored states are read. A reader that falls behind loses the oldest of the events that are
     /// buffered, so at least one reading follows each loss.
     private static let refreshEventCount = ControlClient.maximumBufferedEventCount / 2
@@ -99,8 +106,11 @@ final class PipedConversation: Sendable {
         }
         let (conversation, name) = state.withLock { ($0.conversation ?? .publicRoom, $0.name) }
         let report = ChatReport(
-            conversation: conversation, name: name, isJSON: parameters.isJSON, showsMessages: parameters.follows)
+            conversation: conversation, name: name, isJSON: parameters.isJSON, showsMessages: parameters.showsMessages)
         if parameters.isJSON { report.emit(.contacts(try await client.contacts())) }
+        if parameters.isTerminal, isFirst {
+            Console.notice("each line goes to \(name); \(parameters.follows ? "Ctrl-C" : "Ctrl-D") ends the chat")
+        }
         if parameters.history > 0, isFirst { try await emitHistory(conversation, report, client) }
         try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
@@ -152,7 +162,7 @@ final class PipedConversation: Sendable {
                 if !tracker.consumeRepeat(of: event) { report.emit(event) }
                 eventCount += 1
                 if eventCount.isMultiple(of: Self.refreshEventCount) { try await refresh(&tracker, report, client) }
-                if parameters.follows, case .chatMessage(let message, _) = event, message.conversation == conversation,
+                if parameters.showsMessages, case .chatMessage(let message, _) = event, message.conversation == conversation,
                     !message.isLocal
                 {
                     try await client.markRead(conversation, notifiesAuthors: parameters.sendsReadReceipts)
@@ -186,6 +196,7 @@ final class PipedConversation: Sendable {
             }
             if tracker.isDone, !parameters.follows {
                 if let failure = Self.failure(of: tracker, name: name) { throw failure }
+                if tracker.reachedCount == 0, !parameters.showsMessages { Console.notice(Self.emptyInputNotice) }
                 return
             }
         }
@@ -280,7 +291,7 @@ final class PipedConversation: Sendable {
     ) async throws {
         let messages = try await client.history(of: conversation, limit: parameters.history)
         for message in messages { report.emit(.chatMessage(message)) }
-        if parameters.follows, messages.contains(where: { !$0.isLocal && $0.status < .read }) {
+        if parameters.showsMessages, messages.contains(where: { !$0.isLocal && $0.status < .read }) {
             try await client.markRead(conversation, notifiesAuthors: parameters.sendsReadReceipts)
         }
     }

@@ -50,6 +50,9 @@ struct ChatCommand: ConfinedCommand {
 
     @OptionGroup var global: GlobalOptions
 
+    /// Number of earlier lines on a terminal that shows plain lines, without `--history`.
+    private static let shownLineCount = 10
+
     func validate() throws {
         if isPublic, peer != nil { throw ValidationError("give either a peer or --public, not both") }
         if json, peer == nil, !isPublic { throw ValidationError("--json needs a peer, or --public") }
@@ -58,13 +61,22 @@ struct ChatCommand: ConfinedCommand {
 
     func prepare() throws -> @Sendable () async throws -> Void {
         if !isScreen, peer == nil, !isPublic {
-            throw CommandFailure(.usage, "a pipe needs a peer: nearshare chat PEER, or --public")
+            throw CommandFailure(
+                .usage,
+                isPlainTerminal
+                    ? "this terminal shows plain lines only (TERM=dumb, or none): name a peer: nearshare chat PEER, or --public"
+                    : "a pipe needs a peer: nearshare chat PEER, or --public")
         }
         let confined = try ConfinedMachine(sandbox, createsInbox: isScreen, recordsVoice: isScreen, log: global.logger)
         return { try await chat(on: confined.machine, decoders: confined.helper) }
     }
 
-    private var isScreen: Bool {
+    private var isScreen: Bool { isOnTerminal && TerminalProperties.canMoveCursor }
+
+    /// Whether the conversation is shown in plain lines on a terminal.
+    private var isPlainTerminal: Bool { isOnTerminal && !TerminalProperties.canMoveCursor }
+
+    private var isOnTerminal: Bool {
         !json && TerminalProperties.isTerminal(STDIN_FILENO) && TerminalProperties.isTerminal(STDOUT_FILENO)
     }
 
@@ -123,10 +135,10 @@ struct ChatCommand: ConfinedCommand {
     }
 
     private func openTerminal() throws -> TerminalDevice {
-        guard TerminalProperties.canMoveCursor, let terminal = TerminalDevice() else {
+        guard let terminal = TerminalDevice() else {
             throw CommandFailure(
                 .usage,
-                "the terminal does not support a full screen; use a pipe: echo hi | nearshare chat PEER, or with --follow, which "
+                "could not open the terminal of this process; use a pipe: echo hi | nearshare chat PEER, or with --follow, which "
                     + "keeps running and shows what arrives")
         }
         return terminal
@@ -143,6 +155,7 @@ struct ChatCommand: ConfinedCommand {
     private func parameters(on machine: LocalMachine) -> PipedConversation.Parameters {
         PipedConversation.Parameters(
             peer: peer, requiredStatus: (wait ?? .sent).requiredStatus, timeout: timeout?.duration ?? .seconds(30),
-            follows: follow, history: history ?? 0, sendsReadReceipts: machine.configuration.sendsReadReceipts, isJSON: json)
+            follows: follow, isTerminal: isPlainTerminal, history: history ?? (isPlainTerminal ? Self.shownLineCount : 0),
+            sendsReadReceipts: machine.configuration.sendsReadReceipts, isJSON: json)
     }
 }
