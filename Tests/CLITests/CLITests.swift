@@ -98,4 +98,10 @@ import Testing
         let fromArrow = ProgressLine.text(TransferLabel(name, from: "a → b"), moving, columns: columns)
         #expect(fromArrow.hasPrefix("a → b → \"") && fromArrow.contains("  33%"), "\(fromArrow)")
     }
+
+    @Test func `a long name of a peer leaves half of a narrow label to the content`() {
+        let label = TransferLabel("holiday-video.mp4 and 1 more", to: "\"Ben the Great of Westphalia\"")
+        let text = ProgressLine.text(label, progress(.moving, done: 330, total: 1_000), columns: 40)
+        #expect(text == "holid…nd 1 more → \"Ben the Great …  33%", "\(text)")
+    }
 }

@@ -36,6 +36,16 @@ import Testing
             ])
     }
 
+    @Test func `a sentence is broken at its words on a narrow terminal`() {
+        let setting = EffectiveSettings.Setting(
+            name: "accept", value: "ask (without a terminal, not about friends)", origin: .default)
+        #expect(
+            ConfigCommand.lines([setting, settings[2]], columns: 30) == [
+                "accept", "  ask (without a terminal, not", "    about friends)", "    default",
+                "configuration directory", "  /home/anna/.config  default",
+            ])
+    }
+
     @Test func `other outputs have a line for each setting, with the whole path`() {
         let lines = ConfigCommand.lines(settings, columns: nil)
         #expect(lines.count == settings.count)

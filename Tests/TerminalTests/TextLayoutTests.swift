@@ -39,6 +39,7 @@ import Testing
         #expect(TextLayout.wrapWords("one two three", columns: 13) == ["one two three"])
         #expect(TextLayout.wrapWords("one two three four", columns: 10) == ["one two", "  three", "  four"])
         #expect(TextLayout.wrapWords("to /a/very/long/path now", columns: 8) == ["to", "  /a/very/long/path", "  now"])
+        #expect(TextLayout.wrapWords("12345678  b", columns: 8) == ["12345678", "  b"])
         #expect(TextLayout.wrapWords("  one two", columns: 7) == ["  one", "    two"])
         #expect(TextLayout.wrapWords("a https://x/long b", columns: 8) == ["a", "  https://x/long", "  b"])
         #expect(TextLayout.wrapWords("", columns: 1) == [""] && TextLayout.wrapWords("   ", columns: 1) == ["   "])

@@ -57,7 +57,8 @@ struct ConfigCommand: AsyncParsableCommand {
     /// The value below the name, with its origin on the same line where it fits.
     private static func stacked(_ row: [String], columns: Int) -> [String] {
         let line = "  \(row[1])  \(row[2])"
-        return [row[0]] + (TerminalText.width(of: line) <= columns ? [line] : ["  \(row[1])", "    \(row[2])"])
+        guard TerminalText.width(of: line) > columns else { return [row[0], line] }
+        return [row[0]] + TextLayout.wrapWords("  \(row[1])", columns: columns) + ["    \(row[2])"]
     }
 
     private static let minimumValueColumns = 8

@@ -18,12 +18,13 @@ extension TransferLabel {
             + min(TerminalText.width(of: peer), Self.desiredColumns.peer)
     }
 
-    /// The label of at most a width. The content is cut first, then the peer's name, and at last the content is left out.
+    /// The label of at most a width. The content is cut first, down to half of the label, then the peer's name, and at last the
+    /// content is left out.
     func fitted(to columns: Int) -> String {
         guard width > columns else { return text }
         guard let peer else { return TextLayout.middleCut(content, to: columns) }
         let availableColumns = columns - TerminalText.width(of: Self.arrow)
-        let contentMinimum = min(TerminalText.width(of: content), Self.minimumNameColumns)
+        let contentMinimum = min(TerminalText.width(of: content), max(Self.minimumNameColumns, availableColumns / 2))
         guard availableColumns - contentMinimum >= min(TerminalText.width(of: peer), Self.minimumNameColumns) else {
             return TextLayout.truncated(peer, to: columns)
         }

@@ -184,7 +184,8 @@ package enum TextLayout {
         for word in line.dropFirst(indentation.count).split(separator: " ", omittingEmptySubsequences: false) {
             let longer = hasWord ? "\(row) \(word)" : row + word
             if hasWord, !word.isEmpty, TerminalText.width(of: longer) > columns {
-                rows.append(row)
+                // Spaces beyond the edge would leave an empty row on the terminal.
+                rows.append(trimmed(Array(row.unicodeScalars)[...]))
                 row = "\(indentation)  \(word)"
             } else {
                 row = longer
