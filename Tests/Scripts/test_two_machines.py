@@ -9,6 +9,7 @@ import time
 import unittest
 
 from harness import INTERRUPT, CableStory, digest, has_namespaces, wait_until
+from test_questions import Terminal
 
 
 @unittest.skipUnless(has_namespaces(), "network namespaces need root and iproute2")
@@ -407,6 +408,37 @@ class TwoMachinesStory(CableStory):
         self.assertEqual(0, ben.end())
         anna.wait_for("delivered")
         self.assertEqual(digest(self.big), digest(self.anna.inbox / "big.bin"))
+
+    def test_one_send_and_one_question_outlast_10_s_and_60_s_without_a_link_and_a_new_address(self):
+        big = self.file("big.bin", 1_000_000)
+        os.truncate(big, 300_000_000)
+        receive = self.anna.command("receive", "--name", "anna", "--adapter", "none", "--inbox", str(self.anna.inbox))
+        anna = Terminal(self.anna, *receive)
+        self.addCleanup(anna.close)
+        anna.wait_for(r"on port \d+")
+        ben = self.ben.start("send", big, "--to", "anna", "--json", "--limit", "40MB")
+        anna.wait_for(r"accept\? \[y\]es")
+        anna.press("y\n")
+        anna.wait_for(r"\[c\]ancel a transfer")
+        ben.wait_for("progress", lambda event: event["done"] > 30_000_000)
+        answered = len(anna.transcript)
+        for seconds in (10, 60):
+            self.network.cut()
+            # Timed: the outage. The user's terminal is read meanwhile.
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                anna.read(0.2)
+            done = max(event["done"] for event in ben.events if event["event"] == "progress")
+            self.assertIsNone(ben.process.poll(), ben.story())
+            if seconds == 60:
+                self.network.renumber(1, "10.77.0.96/24")
+            self.network.mend()
+            ben.wait_for("progress", lambda event, done=done: event["done"] > done + 30_000_000)
+        ben.wait_for("finished", lambda event: event["outcome"] == "completed")
+        self.assertEqual(0, ben.end())
+        anna.wait_for("complete")
+        self.assertEqual(0, anna.transcript[answered:].count(b"accept?"))
+        self.assertEqual(digest(big), digest(self.anna.inbox / "big.bin"))
 
     def test_a_cut_cable_ends_a_send_that_must_not_try_again(self):
         anna, ben = self.transfer_under_way("--retry", "0")
