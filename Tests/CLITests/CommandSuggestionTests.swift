@@ -16,7 +16,7 @@ import Testing
 
     @Test(
         "no command is suggested for other words",
-        arguments: ["send", "", "--help", "peers list", "friends xyz", "voice note.wav"])
+        arguments: ["send", "", "--help", "peers list", "inbox remove", "send photo.jpg", "receive --once"])
     func nothing(_ line: String) {
         #expect(CommandSuggestion.sentence(for: line.split(separator: " ").map(String.init)) == nil)
     }
@@ -29,6 +29,17 @@ import Testing
         #expect(
             CommandSuggestion.sentence(for: ["mesh", "xyz"])
                 == "unknown command xyz; `nearshare mesh --help` lists the commands")
+        #expect(
+            CommandSuggestion.sentence(for: ["friends", "anna"])
+                == "unknown command anna; `nearshare friends --help` lists the commands")
+    }
+
+    @Test(
+        "a word for a command without operands is answered with the way to what it would mean",
+        arguments: [("config set name anna", "edit config.toml"), ("receive photos", "--inbox chooses the folder")])
+    func operands(_ line: String, _ advice: String) {
+        let sentence = CommandSuggestion.sentence(for: line.split(separator: " ").map(String.init))
+        #expect(sentence?.contains(advice) == true)
     }
 
     @Test("a word is escaped before it is shown")

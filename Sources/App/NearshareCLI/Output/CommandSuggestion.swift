@@ -3,15 +3,18 @@ internal import Nearshare
 
 /// The command that the user may have meant by a mistyped one.
 enum CommandSuggestion {
-    /// - Returns: a sentence for the first word that names no subcommand; nil when each names one or is an operand.
+    /// - Returns: a sentence for the first word that names no subcommand; nil when each names one or is an operand. The default
+    /// commands have no operands.
     static func sentence(for arguments: some Sequence<String>) -> String? {
         var path: [any ParsableCommand.Type] = [NearshareCommand.self]
         for word in arguments {
             guard !word.hasPrefix("-") else { return nil }
             let command = path[path.count - 1]
             let subcommands = command.configuration.subcommands
-            guard !subcommands.isEmpty else { return nil }
-            if let next = subcommands.first(where: { name(of: $0) == word }) {
+            guard !subcommands.isEmpty else { return advice(onOperandOf: command) }
+            if let next = subcommands.first(where: {
+                name(of: $0) == word || $0.configuration.aliases.contains(word)
+            }) {
                 path.append(next)
                 continue
             }
@@ -19,9 +22,18 @@ enum CommandSuggestion {
             if let nearest = nearest(to: word, among: subcommands.map { name(of: $0) }) {
                 return "\(unknown); did you mean `\(nearest)`?"
             }
-            // Otherwise an operand of the default command.
-            guard command.configuration.defaultSubcommand == nil else { return nil }
             return "\(unknown); `\(path.map { name(of: $0) }.joined(separator: " ")) --help` lists the commands"
+        }
+        return nil
+    }
+
+    /// - Returns: nil for a command that has operands, or no other way to what they would mean.
+    private static func advice(onOperandOf command: any ParsableCommand.Type) -> String? {
+        if command is ConfigCommand.Type {
+            return "config shows the settings, and changes none: edit config.toml in the configuration directory that it lists"
+        }
+        if command is ReceiveCommand.Type {
+            return "receive expects no file: --inbox chooses the folder that files go to, and `nearshare send` sends them"
         }
         return nil
     }
