@@ -1,5 +1,6 @@
 """Conversations with the real executable: by a pipe, and on a terminal."""
 
+import json
 import os
 import re
 import select
@@ -287,6 +288,13 @@ class ChatStory(Story):
         self.assertCode(3, result)
         self.assertCode(2, self.anna.run("chat", "--adapter", "none", input=b"hi\n"))
         self.assertCode(2, self.anna.run("chat", "--public", "zoe", input=b"hi\n"))
+
+    def test_this_machine_is_no_peer(self):
+        own = json.loads(self.anna.run("identity", "--json").stdout)["id"]
+        for name, code in (("anna", 3), (own, 2)):
+            result = self.anna.run("message", "hi", "--to", name, "--timeout", "1", "--adapter", "none")
+            self.assertCode(code, result)
+            self.assertIn(f"{name} is this machine itself", result.stderr.decode())
 
 
 if __name__ == "__main__":

@@ -241,6 +241,9 @@ package final class NodeService: NodeClient {
     }
 
     private func findContact(_ name: String, timeout: Duration) async throws -> Contact {
+        // Another peer may have this machine's name, and is looked for.
+        let ownMessage = PeerResolver.ownMessage(name, on: node)
+        if name == node.id.hex, let ownMessage { throw ControlFailure(.refused, ownMessage) }
         // A blocked peer is refused at once, without a search.
         if try await contacts.knownContact(name) == nil, let contact = try contacts.snapshot().remembered(name) {
             try prepareToSend(to: contact.id)
@@ -250,6 +253,7 @@ package final class NodeService: NodeClient {
             try prepareToSend(to: contact.id)
             return contact
         } catch NodeError.notFound(let text, let nearby) {
+            if let ownMessage { throw ControlFailure(.peerNotFound, ownMessage) }
             if nearby.isEmpty, node.hasNoNetwork { throw ControlFailure(.peerNotFound, NetworkNotice.notFound(text)) }
             if let contact = try contacts.snapshot().remembered(text) {
                 throw ControlFailure(

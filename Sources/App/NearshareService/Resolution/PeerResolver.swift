@@ -87,9 +87,8 @@ package struct PeerResolver: Sendable {
             destination.isLocalSend = address.port == Node.localSendPort
             return .direct(destination)
         }
-        guard text != node.id.hex, text != node.name.claimed || isTrustedName(text) else {
-            throw CommandFailure(
-                .usage, "\(TerminalText.escaped(text)) is this machine itself; `nearshare browse` lists others")
+        if let message = Self.ownMessage(text, on: node), text == node.id.hex || !isTrustedName(text) {
+            throw CommandFailure(.usage, message)
         }
         reporter.report(.searching(text))
         let trust = (try? machine.trust.read()) ?? TrustStore()
@@ -176,6 +175,12 @@ package struct PeerResolver: Sendable {
     }
 
     private func idsListed(as name: String) -> Set<PeerID> { (try? machine.trust.read())?.peersListed(as: name) ?? [] }
+
+    /// The message about the id or the name of this machine; nil for another text.
+    static func ownMessage(_ text: String, on node: Node) -> String? {
+        guard text == node.id.hex || text == node.name.claimed else { return nil }
+        return "\(TerminalText.escaped(text)) is this machine itself; `nearshare browse` lists others"
+    }
 
     /// Whether a trusted peer has this name.
     private func isTrustedName(_ name: String) -> Bool {
