@@ -185,7 +185,7 @@ package enum TextLayout {
             let longer = hasWord ? "\(row) \(word)" : row + word
             if hasWord, !word.isEmpty, TerminalText.width(of: longer) > columns {
                 // Spaces beyond the edge would leave an empty row on the terminal.
-                rows.append(trimmed(Array(row.unicodeScalars)[...]))
+                rows.append(withoutTrailingSpaces(row.unicodeScalars))
                 row = "\(indentation)  \(word)"
             } else {
                 row = longer
