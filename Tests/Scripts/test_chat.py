@@ -217,7 +217,7 @@ class ChatStory(Story):
             ben = self.screen(self.ben, "anna", *option, TERM="dumb")
             ben.wait_for(f"each line goes to anna; {end} ends the chat")
             ben.press(f"until {end}\n")
-            anna.wait_for("message", lambda event, end=end: event["content"] == {"text": f"until {end}"})
+            anna.wait_for("message", lambda event, end=end: event["content"]["text"] == f"until {end}")
             text = f"I read {end}\n".encode()
             self.assertCode(0, self.anna.run("chat", "ben", "--wait", "delivered", "--adapter", "none", input=text))
             ben.wait_for(f"anna: I read {end}")
@@ -225,7 +225,7 @@ class ChatStory(Story):
             self.assertEqual(0 if end == "Ctrl-D" else 130, ben.end())
             self.assertNotIn(b"\x1b", ben.transcript)
         unnamed = self.screen(self.ben, TERM="dumb")
-        unnamed.wait_for("name a peer: nearshare chat PEER")
+        unnamed.wait_for("peer: nearshare chat PEER, or --public")
         self.assertEqual(2, unnamed.end())
 
     def test_an_input_without_lines_says_that_nothing_was_sent(self):
@@ -290,7 +290,10 @@ class ChatStory(Story):
         self.assertCode(2, self.anna.run("chat", "--public", "zoe", input=b"hi\n"))
 
     def test_this_machine_is_no_peer(self):
-        own = json.loads(self.anna.run("identity", "--json").stdout)["id"]
+        node = self.anna.receive("--adapter", "none", accept="none")
+        own = node.ready["id"]
+        node.signal(signal.SIGINT)
+        node.end()
         for name, code in (("anna", 3), (own, 2)):
             result = self.anna.run("message", "hi", "--to", name, "--timeout", "1", "--adapter", "none")
             self.assertCode(code, result)
