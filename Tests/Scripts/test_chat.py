@@ -1,6 +1,5 @@
 """Conversations with the real executable: by a pipe, and on a terminal."""
 
-import json
 import os
 import re
 import select
