@@ -166,6 +166,7 @@ private struct ChannelPair {
         #expect(pair.ends[0].hasFrame(for: pair.links[old].ids[0]))
         pair.send(from: 1, on: new)
         try pair.deliver(to: 0, on: new)
+        pair.send(from: 0, on: new, upTo: 1)
         #expect(!pair.ends[0].hasFrame(for: pair.links[old].ids[0]))
         try pair.settle(new)
         #expect(pair.taken[1] == numbers(0..<5))
@@ -358,43 +359,56 @@ private struct ChannelPair {
         #expect(!channel.isEmpty)
     }
 
-    @Test("R7: repeated restarts do not widen the window") func restartsFillTheWindow() throws {
+    @Test("R7: a peer that restarts has a whole window, and unread messages of repeated restarts delay the next link")
+    func restarts() throws {
         var channel = MessageChannel(epoch: 11)
-        var received = 0
-        var refusal: MalformedInput?
-        for life in 1...100 as ClosedRange<UInt64> where refusal == nil {
-            let link = channel.attach()
+        func receiveWindow(_ life: UInt64, on link: MessageChannel.LinkID) throws {
             _ = try channel.receive(frame(0, life, 11, 0), on: link)
-            do {
-                for number in 0..<100 as Range<UInt64> {
-                    _ = try channel.receive(frame(1, number, 0, tail: [0, 1]), on: link)
-                    received += 1
-                }
-            } catch {
-                refusal = error
-            }
+            for number in 0..<4096 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0, 1]), on: link) }
         }
-        #expect(received == 4096)
-        #expect(refusal == MalformedInput("message: more than the window allows"))
-        // Messages received before are not counted as received since.
-        for _ in 0..<(4096 - 96) { channel.recordDelivery(of: SessionMessage(bytes: [1])) }
-        let link = channel.attach()
-        #expect(try channel.receive(frame(0, 41, 11, 0), on: link) == nil)
-        _ = channel.nextFrame(for: link)
-        #expect(channel.nextFrame(for: link) == nil)
+        for life in 1...2 as ClosedRange<UInt64> {
+            let link = channel.attach()
+            #expect(channel.nextFrame(for: link) != nil)
+            try receiveWindow(life, on: link)
+        }
+        // A peer that does not wait for the resume frame.
+        let third = channel.attach()
+        #expect(channel.nextFrame(for: third) == nil)
+        try receiveWindow(3, on: third)
+        let fourth = channel.attach()
+        #expect(throws: MalformedInput("message: more than the window allows")) { try receiveWindow(4, on: fourth) }
+        channel.append(SessionMessage(bytes: [1]))
+        for _ in 0..<2 * 4096 { channel.recordDelivery(of: SessionMessage(bytes: [1])) }
+        #expect(channel.nextFrame(for: fourth) == nil)
         channel.recordDelivery(of: SessionMessage(bytes: [1]))
-        #expect(channel.nextFrame(for: link) == nil)
+        #expect(channel.nextFrame(for: fourth) == frame(0, 11, 4, 0))
+        // Messages received before are not acknowledged as received since.
+        #expect(channel.nextFrame(for: fourth) == frame(1, 0, 0, tail: [0, 1]))
     }
 
-    @Test func `unread messages of an earlier channel fill the window`() throws {
+    @Test func `unread messages of an earlier channel take no room in the window`() throws {
         let stale = (0..<4000).map { SessionMessage(bytes: ChannelPair.bytes($0)) }
         var channel = MessageChannel(epoch: 11, stale: stale)
         let link = channel.attach()
+        #expect(channel.nextFrame(for: link) == frame(0, 11, 0, 0))
         _ = try channel.receive(frame(0, 22, 11, 0), on: link)
-        for number in 0..<96 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0, 1]), on: link) }
-        #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 96, 0, tail: [0, 1]), on: link) }
+        for number in 0..<4096 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0, 1]), on: link) }
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 4096, 0, tail: [0, 1]), on: link) }
         for message in stale { channel.recordDelivery(of: message) }
-        _ = try channel.receive(frame(1, 96, 0, tail: [0, 1]), on: link)
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 4096, 0, tail: [0, 1]), on: link) }
+    }
+
+    @Test func `an older link is used while the next one is delayed`() throws {
+        var (channel, old) = try started()
+        _ = channel.nextFrame(for: old)
+        for number in 0..<4096 as Range<UInt64> { _ = try channel.receive(frame(1, number, 0, tail: [0, 1]), on: old) }
+        let current = channel.attach()
+        _ = channel.nextFrame(for: current)
+        _ = try channel.receive(frame(0, 33, 11, 0), on: current)
+        let delayed = channel.attach()
+        _ = try channel.receive(frame(0, 33, 11, 0), on: delayed)
+        channel.append(SessionMessage(bytes: [1]))
+        #expect(!channel.hasFrame(for: delayed) && channel.hasFrame(for: current))
     }
 
     @Test func `messages and frames of unknown kinds are acknowledged and dropped`() throws {

@@ -381,7 +381,7 @@ extension Session {
     /// Begins the exchange of reliable messages with a member.
     func addChannel(to member: PeerID, _ state: inout State) {
         state.members.recordDeliveries(inbox.drainDelivered())
-        // A member that leaves and returns finds its window as full as before. 0 as the epoch means that none is known.
+        // Unread messages of a member that has left and returns stay bounded. 0 as the epoch means that none is known.
         let channel = MessageChannel(
             epoch: node.settings.randomInteger() | 1, limits: settings.channel, stale: inbox.waitingMessages(of: member))
         state.members.addChannel(channel, to: member)

@@ -95,9 +95,9 @@ struct SessionMembership {
     }
 
     /// Makes an acknowledgement that is owed due at once.
-    /// - Returns: links to wake; none when nothing is owed.
+    /// - Returns: links to wake. When nothing is owed, those whose resume frame had to wait for deliveries.
     mutating func sendOwedAcknowledgement() -> [SessionLink] {
-        guard channel.owesAcknowledgement else { return [] }
+        guard channel.owesAcknowledgement else { return dueLinks }
         channel.acknowledgeNow()
         return links
     }

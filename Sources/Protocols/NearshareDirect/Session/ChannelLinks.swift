@@ -33,6 +33,6 @@ struct ChannelLinks: Sendable {
         body(&links[index])
     }
 
-    /// The newest link on which the peer has resumed; it carries messages and acknowledgements.
-    var preferred: Link? { links.last { $0.next != nil } }
+    /// The newest link on which both sides have resumed; it carries messages and acknowledgements.
+    var preferred: Link? { links.last { $0.next != nil && $0.hasResumed } }
 }

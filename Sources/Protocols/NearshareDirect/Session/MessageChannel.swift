@@ -98,7 +98,8 @@ package struct MessageChannel: Sendable {
 
     /// - Parameters:
     ///   - epoch: A random number other than 0, drawn for this channel. It tells a restarted member from the one before.
-    ///   - stale: Messages that an earlier channel to the same member has received and not delivered. They fill the window.
+    ///   - stale: Messages that an earlier channel to the same member has received and not delivered, as those of an earlier
+    ///     epoch of the peer.
     package init(epoch: UInt64, limits: Limits = Limits(), stale: [SessionMessage] = []) {
         ownEpoch = epoch
         self.limits = limits
@@ -213,7 +214,8 @@ package struct MessageChannel: Sendable {
 
     private func dueFrame(for id: LinkID) -> DueFrame? {
         guard let link = links[id] else { return nil }
-        guard link.hasResumed else { return .resume }
+        // The peer sends no message before it, so its unread messages stay bounded however often it restarts.
+        guard link.hasResumed else { return receiveWindow.hasRoomForEpoch(Self.window) ? .resume : nil }
         guard let next = link.next, links.preferred?.id == id else { return nil }
         // Messages that were acknowledged over another link are skipped.
         let number = max(next, sendQueue.firstNumber)

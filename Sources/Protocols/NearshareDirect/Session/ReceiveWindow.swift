@@ -9,17 +9,20 @@ struct ReceiveWindow: Sendable {
     private(set) var delivered: UInt64 = 0
     /// Later messages that were delivered before it: the program reads each channel of values on its own.
     private var early: Set<UInt64> = []
-    /// The window's cost of messages received and not delivered.
-    private var pendingByteCount: Int
-    /// Messages of earlier epochs that are not delivered yet. They precede all others, and are not acknowledged.
+    /// The window's cost of messages of this epoch, received and not delivered.
+    private var pendingByteCount = 0
+    /// Messages of earlier epochs that are not delivered yet. They precede all others, are not acknowledged, and take no room from
+    /// this epoch: the peer cannot know of them.
     private var staleCount: UInt64
+    /// The window's cost of these.
+    private var staleByteCount: Int
     /// The window's cost of messages delivered and not acknowledged.
     private var owedByteCount = 0
 
     /// - Parameter stale: Messages that an earlier channel has received and not delivered.
     init(stale: [SessionMessage]) {
         staleCount = UInt64(stale.count)
-        pendingByteCount = stale.reduce(0) { $0 + $1.windowByteCount }
+        staleByteCount = stale.reduce(0) { $0 + $1.windowByteCount }
     }
 
     /// Accepts the message of a number.
@@ -27,8 +30,8 @@ struct ReceiveWindow: Sendable {
     mutating func receive(_ number: UInt64, _ window: MessageChannel.Limits) throws(MalformedInput) -> Bool {
         guard number <= expected else { throw MalformedInput("message: an earlier one is missing") }
         guard number == expected else { return false }
-        guard undeliveredCount < UInt64(window.unacknowledgedCount),
-            pendingByteCount < window.unacknowledgedByteCount
+        guard expected.subtractingClamped(delivered) < UInt64(window.unacknowledgedCount),
+            pendingByteCount < window.unacknowledgedByteCount, hasStale(below: Self.maximumStaleWindowCount, window)
         else { throw MalformedInput("message: more than the window allows") }
         // Bounded: counts messages that were received.
         expected += 1
@@ -54,7 +57,7 @@ struct ReceiveWindow: Sendable {
 
     /// Records that the program has taken a message of an earlier epoch.
     mutating func recordStaleDelivery(of message: SessionMessage) {
-        pendingByteCount = max(0, pendingByteCount - message.windowByteCount)
+        staleByteCount = max(0, staleByteCount - message.windowByteCount)
         staleCount = staleCount.subtractingClamped(1)
     }
 
@@ -76,12 +79,22 @@ struct ReceiveWindow: Sendable {
 
     /// Starts again at number 0; messages that are not delivered become stale.
     mutating func restart() {
-        staleCount = undeliveredCount.subtractingClamped(UInt64(early.count))
-        (expected, delivered, early, owedByteCount) = (0, 0, [], 0)
+        staleCount = staleCount.addingClamped(expected.subtractingClamped(delivered).subtractingClamped(UInt64(early.count)))
+        staleByteCount += pendingByteCount
+        (expected, delivered, early, pendingByteCount, owedByteCount) = (0, 0, [], 0, 0)
     }
 
-    /// Messages that the program has not taken, of this epoch and of earlier ones.
-    private var undeliveredCount: UInt64 { staleCount.addingClamped(expected.subtractingClamped(delivered)) }
+    /// Whether a new link may resume: a restarted peer then fills another window.
+    func hasRoomForEpoch(_ window: MessageChannel.Limits) -> Bool { hasStale(below: 1, window) }
 
+    private func isStale(below windowCount: Int, _ window: MessageChannel.Limits) -> Bool {
+        staleCount < UInt64(windowCount * window.unacknowledgedCount)
+            && staleByteCount < windowCount * window.unacknowledgedByteCount
+    }
+
+    /// Limit on the messages of earlier epochs, in windows. Less than one window is unread when a link resumes, and the epoch
+    /// before it may have another one, which its last message may exceed. More comes from peers that do not wait for the resume
+    /// frame, or that restart on several links (R7).
+    private static let maximumStaleWindowCount = 3
     private static let owedCount: UInt64 = 64
 }
