@@ -216,6 +216,34 @@ import Testing
 
     // MARK: Time
 
+    @Test("M2: a pong of a nearshare node counts only with its signature, one of a phone also without") func forgedPongs()
+        throws
+    {
+        var victim = AttackedRouter()
+        let (anna, phone) = (UntrustedPeer(seed: 1), UntrustedPeer(seed: 2))
+        victim.receive(try anna.announcement(at: victim.now, ttl: 6, capabilities: [.fileOffers]))
+        victim.receive(try phone.announcement("phone", at: victim.now, ttl: 6))
+        let (now, id) = (victim.now, victim.router.id)
+        func pong(of sender: UntrustedPeer, _ number: UInt64) -> MeshPacket {
+            MeshPacket(
+                type: .pong, ttl: 6, timestamp: now + number, sender: sender.id, recipient: id,
+                payload: MeshPing(nonce: [UInt8](repeating: 3, count: 8), originTTL: 7).encoded[...])
+        }
+        victim.receive(try pong(of: anna, 1).encoded())
+        victim.receive(try anna.signed(pong(of: anna, 2), by: phone.identity.signingKey))
+        victim.receive(try phone.signed(pong(of: phone, 3), by: anna.identity.signingKey))
+        #expect(
+            !victim.events.contains {
+                if case .pong = $0 { true } else { false }
+            })
+        victim.receive(try anna.signed(pong(of: anna, 4)))
+        victim.receive(try pong(of: phone, 5).encoded())
+        let senders: [PeerID] = victim.events.compactMap {
+            if case .pong(let sender, _, _) = $0 { sender } else { nil }
+        }
+        #expect(senders == [anna.id, phone.id])
+    }
+
     @Test("M3: packets from another time are refused") func otherTimes() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 20)

@@ -363,7 +363,12 @@ extension MeshRouter {
         let peer = frame.packet.sender
         guard let ping = try? MeshPing(decoding: frame.packet.payload) else { return .rejected }
         guard peers.isChallenged(peer, on: link, nonce: ping.nonce) else {
-            guard links.budgets.consume(.pings, on: link, now: now.monotonic) else { return .rejected }
+            // Relays know the nonce, and could forge the pong. Nearshare signs its own; a phone may not.
+            let mustBeSigned =
+                frame.packet.signature != nil || peers[peer]?.announcement.capabilities?.contains(.fileOffers) == true
+            guard links.budgets.consume(.pings, on: link, now: now.monotonic),
+                !mustBeSigned || checkSignature(of: frame, from: link, at: .directedSignatures, now: now) != .invalid
+            else { return .rejected }
             emit(.pong(from: peer, nonce: ping.nonce, hops: MeshPeer.hops(ttl: frame.packet.ttl)))
             return .handled
         }
