@@ -214,7 +214,21 @@ import Testing
         #expect(victim.written(.message, on: 4).isEmpty)
     }
 
-    // MARK: Time
+    // MARK: Signatures
+
+    @Test("M2: malformed sync requests use up none of their link's signature checks") func malformedRequests() throws {
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 3)
+        victim.receive(try anna.announcement(at: victim.now, capabilities: .supported))
+        for number in 0..<2000 as Range<UInt64> {
+            let request = MeshPacket(
+                type: .requestSync, ttl: 0, timestamp: victim.now + number, sender: anna.id, payload: [1],
+                signature: [UInt8](repeating: 1, count: 64))
+            victim.receive(try request.encoded())
+        }
+        try victim.answerChallenge(as: anna, on: 0)
+        #expect(victim.router.peers.isNeighbour(anna.id))
+    }
 
     @Test("M2: a pong of a nearshare node counts only with its signature, one of a phone also without") func forgedPongs()
         throws
@@ -243,6 +257,8 @@ import Testing
         }
         #expect(senders == [anna.id, phone.id])
     }
+
+    // MARK: Time
 
     @Test("M3: packets from another time are refused") func otherTimes() throws {
         var victim = AttackedRouter()

@@ -84,7 +84,8 @@ package struct MeshSyncRequest: Sendable, Hashable {
             case (0x04, 1...): wanted = Wanted(rawValue: UInt64(truncatingBigEndian: value.prefix(8).reversed()))
             case (0x05, 8): since = UInt64(truncatingBigEndian: value)
             case (0x06, _):
-                fragmentIDs = value.split(separator: UInt8(ascii: ",")).prefix(Self.maximumFragmentIDCount).compactMap {
+                let ids = value.split(separator: UInt8(ascii: ","), maxSplits: Self.maximumFragmentIDCount)
+                fragmentIDs = ids.prefix(Self.maximumFragmentIDCount).compactMap {
                     Hex.decode(String(decoding: $0, as: UTF8.self)).flatMap { MeshFragment.ID(bytes: $0) }
                 }
             default: continue

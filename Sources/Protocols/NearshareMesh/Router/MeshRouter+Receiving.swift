@@ -330,9 +330,8 @@ extension MeshRouter {
     private mutating func answerSyncRequest(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let sender = frame.packet.sender
         guard frame.packet.ttl == 0, let record = peers[sender], record.links.claimed.contains(link),
-            let key = record.signingKey,
-            isSigned(frame, by: key, from: link, at: .directedSignatures, now: now),
-            let request = try? MeshSyncRequest(decoding: frame.packet.payload)
+            let key = record.signingKey, let request = try? MeshSyncRequest(decoding: frame.packet.payload),
+            isSigned(frame, by: key, from: link, at: .directedSignatures, now: now)
         else { return }
         for missing in sync.answer(request, on: link, now: now.monotonic) {
             var packet = missing.packet
