@@ -58,7 +58,7 @@ extension MeshRouter {
         let decision: PacketTrace.Decision =
             switch handling {
             case .rejected: .rejected(on: link)
-            case .handled: .handled(on: link, ttl: packet.ttl)
+            case .handled, .undecryptable: .handled(on: link, ttl: packet.ttl)
             case .unverified: .unverified(on: link, ttl: packet.ttl)
             }
         trace.record(decision, packet, id: packetID, at: now.wall)
@@ -97,6 +97,8 @@ extension MeshRouter {
         /// Not authentic: neither recorded nor relayed.
         case rejected
         case handled
+        /// A sealed packet that no session could open: handled, but its fragments may be forged.
+        case undecryptable
         /// A packet for another node, of an unknown type, or of an unknown sender: relayed without a check of its content.
         case unverified
     }
@@ -115,8 +117,7 @@ extension MeshRouter {
             handleHandshake(frame, from: link, now: now)
             return .handled
         case .noiseEncrypted where isForThisNode:
-            handleSealed(frame, from: link, fragmentID: fragment?.id, now: now)
-            return .handled
+            return handleSealed(frame, from: link, fragmentID: fragment?.id, now: now)
         case .fragment where isForThisNode || isForEveryone:
             let handling = handleFragment(packet, from: link, inside: fragment, now: now)
             // No signature is checked before the packet is whole.
@@ -432,14 +433,14 @@ extension MeshRouter {
             return false
         }
         let origin = FragmentOrigin(id: fragment.id, ttl: outer?.ttl ?? packet.ttl)
-        let failureCount = sessions.failureCount
         let handling = handle(whole, from: link, fragment: origin, now: now)
-        if handling == .handled, whole.packet.type != .fragment {
+        guard handling != .rejected else { return false }
+        if handling != .unverified, whole.packet.type != .fragment {
             history.record(key, whole.packet, isAuthentic: whole.packet.isPublic, now: now)
             // Its fragments were relayed.
             history.recordRelay(of: key, whole.packet, ttl: max(1, min(origin.ttl, MeshPacket.maximumTTL)) - 1)
         }
-        return handling != .rejected && sessions.failureCount == failureCount
+        return handling != .undecryptable
     }
 
     // MARK: Relaying

@@ -111,7 +111,7 @@ extension MeshRouter {
             sendQueued(to: peer, now: now)
             privateMessages.repeatSoon(to: peer, now: now.monotonic)
             for early in sessions.drainBuffered(of: peer) {
-                handleSealed(early.frame, from: early.link, fragmentID: nil, now: now)
+                _ = handleSealed(early.frame, from: early.link, fragmentID: nil, now: now)
             }
         }
     }
@@ -153,27 +153,35 @@ extension MeshRouter {
 
     // MARK: Sealed messages
 
-    mutating func handleSealed(_ frame: MeshFrame, from link: MeshLinkID, fragmentID: MeshFragment.ID?, now: Moment) {
+    mutating func handleSealed(
+        _ frame: MeshFrame, from link: MeshLinkID, fragmentID: MeshFragment.ID?, now: Moment
+    ) -> Handling {
         let peer = frame.packet.sender
         // An unknown peer has no session; any node can put any sender id on a packet.
-        guard peers[peer] != nil else { return }
+        guard peers[peer] != nil else { return .handled }
         switch sessions.open(frame.packet.payload, from: peer, now: now.monotonic) {
-        case .failed: handleUndecryptable(frame, from: link, now: now)
+        case .failed:
+            handleUndecryptable(frame, from: link, now: now)
+            return .undecryptable
         case .dropped(let counter): deliverTexts(of: peer, after: counter, now: now)
         case .opened(let message, let authenticated):
             // The message may be the one for which a later text waits.
             defer { deliverTexts(of: peer, after: message.counter, now: now) }
             peers.recordAuthenticated(peer, over: link, now: now.monotonic)
             if fragmentID == nil, frame.packet.ttl >= MeshPacket.maximumTTL { recordProof(of: peer, on: link) }
-            if let packet = bundlePacket(inSession: message.plaintext) { return emit(.bundlePacket(packet, from: peer)) }
+            if let packet = bundlePacket(inSession: message.plaintext) {
+                emit(.bundlePacket(packet, from: peer))
+                return .handled
+            }
             // Senders repeat texts and files that are not acknowledged.
             guard peers.isContact(peer) || links.budgets.consume(.sealedPayloads, on: link, now: now.monotonic),
                 let payload = try? MeshNoisePayload(decoding: message.plaintext[...])
-            else { return }
+            else { return .handled }
             // A link changes no order. What a neighbour has sealed before may be a file, which takes its time.
             let counter = frame.packet.ttl >= MeshPacket.maximumTTL ? nil : message.counter
             handle(payload, counter: counter, from: authenticated, over: link, fragmentID: fragmentID, now: now)
         }
+        return .handled
     }
 
     private mutating func receive(

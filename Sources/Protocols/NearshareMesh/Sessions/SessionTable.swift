@@ -33,8 +33,6 @@ struct SessionTable: Sendable {
     private var entries: [PeerID: Entry] = [:]
     /// Peers of which a text waits for an earlier message.
     private var peersWithWaitingTexts: Set<PeerID> = []
-    /// Sealed messages that no session could open.
-    private(set) var failureCount = 0
     private let identity: LocalIdentity
     private let idleTimeout: Duration
     private let messageRate: (burst: Double, perSecond: Double)
@@ -165,10 +163,7 @@ struct SessionTable: Sendable {
     // MARK: Opening
 
     mutating func open(_ message: ArraySlice<UInt8>, from peer: PeerID, now: MonotonicInstant) -> Opening {
-        guard let message = try? entries[peer]?.channel.open(message, now: now) else {
-            failureCount &+= 1
-            return .failed
-        }
+        guard let message = try? entries[peer]?.channel.open(message, now: now) else { return .failed }
         // Only after opening, because any sender can put the peer's id on a packet; such packets use up the budget of their
         // link.
         guard entries[peer]?.messages.consume(now: now) == true, let proven = entries[peer]?.channel.peer else {
