@@ -47,8 +47,8 @@ import Testing
                     ).result.outcome
                 }
                 #expect(outcome == .completed)
-                let session = try sender.startSession(SessionStoryTests.trusting)
-                async let joined = listener.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
+                let session = try sender.startSession(TestNetwork.trusting)
+                async let joined = listener.sessionInvitations.first { _ in true }?.accept(TestNetwork.trusting)
                 _ = try await session.invite(stage.destination(listener.port))
                 try await session.send(SessionMessage(bytes: [1]))
                 let other = try #require(await joined)

@@ -16,8 +16,8 @@ import Testing
         let network = TestNetwork(linkKind)
         let (first, second) = (Node.start(network.settings(0)), Node.start(network.settings(1)))
         let listener = try second.listen()
-        let session = try first.startSession(SessionStoryTests.trusting)
-        async let accepted = listener.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
+        let session = try first.startSession(TestNetwork.trusting)
+        async let accepted = listener.sessionInvitations.first { _ in true }?.accept(TestNetwork.trusting)
         _ = try await session.invite(network.destination(1, listener.port))
         let joined = try #require(await accepted)
         try await session.send(SessionMessage(text: "hello"))
@@ -40,8 +40,8 @@ import Testing
         let reader = Task { for await _ in listener.sessionInvitations {} }
         reader.cancel()
         await reader.value
-        let session = try first.startSession(SessionStoryTests.trusting)
-        async let accepted = listener.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
+        let session = try first.startSession(TestNetwork.trusting)
+        async let accepted = listener.sessionInvitations.first { _ in true }?.accept(TestNetwork.trusting)
         _ = try await session.invite(network.destination(1, listener.port))
         _ = try #require(await accepted)
         for node in [first, second] { await node.stop() }
@@ -106,7 +106,7 @@ import Testing
         }
         let session = try first.startSession(settings)
         let listener = try second.listen()
-        async let accepted = listener.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
+        async let accepted = listener.sessionInvitations.first { _ in true }?.accept(TestNetwork.trusting)
         async let invited = session.invite(network.destination(1, listener.port))
         _ = await first.stopping.value
         let stop = Task {

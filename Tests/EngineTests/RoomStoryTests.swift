@@ -33,7 +33,7 @@ import Testing
 
     @Test("messages do not wake the tasks that invite into a room, and the end of the session does")
     func wakesRarely() async throws {
-        try await SessionStoryTests().withSession(of: 2, .memory) { _, sessions in
+        try await TestNetwork.withSession(of: 2, .memory) { _, sessions in
             let (isWaiting, isAwake) = (Promise<Void>(), Promise<Void>())
             let session = sessions[0]
             let waiting = Task {

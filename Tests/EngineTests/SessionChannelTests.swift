@@ -16,7 +16,7 @@ import Testing
 
     @Test("values arrive in their channel, in order and with their sender", arguments: LinkKind.allCases)
     func values(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 3, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 3, linkKind) { network, sessions in
             let moves = try sessions.map { try $0.channel(Move.self, named: "moves") }
             let chat = try sessions.map { try $0.channel(String.self, named: "chat") }
             for number in 0..<20 {
@@ -44,7 +44,7 @@ import Testing
 
     @Test("a value counts as delivered when it was read in its channel, whatever else is unread", arguments: LinkKind.allCases)
     func receipts(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 2, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
             let channel = try sessions[0].channel(Int.self, named: "numbers")
             let other = try sessions[1].channel(Int.self, named: "numbers")
             let first = try await sessions[0].send(SessionMessage(text: "unread"))
@@ -59,7 +59,7 @@ import Testing
 
     @Test("values that arrive before their channel is opened are in it then; without it they are messages")
     func late() async throws {
-        try await SessionStoryTests().withSession(of: 2, .memory) { network, sessions in
+        try await TestNetwork.withSession(of: 2, .memory) { network, sessions in
             let numbers = try sessions[0].channel(Int.self, named: "numbers")
             let unknown = try sessions[0].channel(Int.self, named: "unknown")
             try await numbers.send(1)
@@ -76,7 +76,7 @@ import Testing
 
     @Test("S17: malformed values, names and depths of a member are dropped, and the channel goes on")
     func malformed() async throws {
-        try await SessionStoryTests().withSession(of: 2, .memory) { network, sessions in
+        try await TestNetwork.withSession(of: 2, .memory) { network, sessions in
             let channel = try sessions[1].channel([Int].self, named: "a")
             let name: [UInt8] = [1, UInt8(ascii: "a")]
             let bombs: [[UInt8]] = [

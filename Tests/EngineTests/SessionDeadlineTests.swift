@@ -10,7 +10,7 @@ import Testing
 /// Messages with a timeout, and members that do not read.
 @Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionDeadlineTests {
     private static func settings(_ policy: SlowMemberPolicy) -> SessionSettings {
-        var settings = SessionStoryTests.trusting
+        var settings = TestNetwork.trusting
         settings.slowMembers = policy
         settings.channel.unacknowledgedCount = 4
         return settings
@@ -18,10 +18,10 @@ import Testing
 
     @Test("a message that cannot be sent in its time is dropped, which its receipt says", arguments: LinkKind.allCases)
     func drops(_ linkKind: LinkKind) async throws {
-        var settings = SessionStoryTests.trusting
+        var settings = TestNetwork.trusting
         // No member is given up on a machine on which everything takes long.
         settings.timeout = .seconds(600)
-        try await SessionStoryTests().withSession(of: 2, linkKind, settings: settings) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind, settings: settings) { network, sessions in
             let receiver = network.id(1)
             // An isolated pair has no link, and finds none.
             network.partition(0, 1)
@@ -45,7 +45,7 @@ import Testing
     @Test(
         "S8: a member that does not read is reported as slow, and with a timeout delays no send", arguments: LinkKind.allCases)
     func timeouts(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 3, linkKind, settings: Self.settings(.wait)) { network, sessions in
+        try await TestNetwork.withSession(of: 3, linkKind, settings: Self.settings(.wait)) { network, sessions in
             // Only the window of the member that does not read is filled.
             for _ in 0..<4 { try await sessions[0].send(SessionMessage(bytes: [1]), to: [network.id(2)]) }
             let last = try await sessions[0].send(SessionMessage(bytes: [3]), timeout: .seconds(3))
@@ -65,7 +65,7 @@ import Testing
     @Test("S8: by policy, messages to a slow member are dropped, or its founder removes it", arguments: LinkKind.allCases)
     func policies(_ linkKind: LinkKind) async throws {
         for policy in [SlowMemberPolicy.drop, .remove] {
-            try await SessionStoryTests().withSession(of: 3, linkKind, settings: Self.settings(policy)) { network, sessions in
+            try await TestNetwork.withSession(of: 3, linkKind, settings: Self.settings(policy)) { network, sessions in
                 async let read = sessions[1].messages.prefix(4).reduce(into: 0) { count, _ in count += 1 }
                 for _ in 0..<4 { try await sessions[0].send(SessionMessage(bytes: [1]), to: [network.id(2)]) }
                 // Without a timeout: the first waits until the member is found to be slow.
@@ -81,9 +81,9 @@ import Testing
         "S8: a member that does not read is slow after two seconds, however much room its window has",
         arguments: LinkKind.allCases)
     func slowWithRoom(_ linkKind: LinkKind) async throws {
-        var settings = SessionStoryTests.trusting
+        var settings = TestNetwork.trusting
         settings.slowMembers = .drop
-        try await SessionStoryTests().withSession(of: 2, linkKind, settings: settings) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind, settings: settings) { network, sessions in
             let receiver = network.id(1)
             let before = try await sessions[0].send(SessionMessage(text: "before"))
             #expect(await sessions[0].changes.first { $0 == .slow(receiver) } != nil)

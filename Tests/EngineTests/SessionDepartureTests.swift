@@ -20,7 +20,7 @@ import Testing
     }
 
     private static let settings: SessionSettings = {
-        var settings = SessionStoryTests.trusting
+        var settings = TestNetwork.trusting
         settings.timeout = .seconds(4)
         return settings
     }()
@@ -74,7 +74,7 @@ import Testing
     @Test("A8: a member goes during any operation: all are told, nothing hangs", arguments: Moment.allCases, Going.allCases)
     func goes(_ moment: Moment, _ going: Going) async throws {
         for linkKind in LinkKind.allCases {
-            try await SessionStoryTests().withSession(of: 4, linkKind, settings: Self.settings) { network, sessions in
+            try await TestNetwork.withSession(of: 4, linkKind, settings: Self.settings) { network, sessions in
                 let affair = try await Affair(moment, of: 1, with: 2, network, sessions)
                 await go(going, 1, network, sessions[1])
                 try await affair.expectEnd()
@@ -87,7 +87,7 @@ import Testing
         "a stream takes no more bytes once its session is left, and a message says that it is left",
         arguments: LinkKind.allCases)
     func writesAfterLeaving(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
             let stream = try await sessions[0].openStream(named: "numbers", to: network.id(1))
             await sessions[0].leave()
             await #expect(throws: StreamError.self) { try await stream.write([1]) }
@@ -97,7 +97,7 @@ import Testing
 
     @Test("leaving waits for finished streams and running transfers", arguments: LinkKind.allCases, [false, true])
     func leavesAfterStreams(_ linkKind: LinkKind, isRelayed: Bool) async throws {
-        try await SessionStoryTests().withSession(
+        try await TestNetwork.withSession(
             of: 3, linkKind, apart: isRelayed ? [(1, 2)] : [], settings: Self.settings
         ) { network, sessions in
             let bytes = [UInt8](repeating: 3, count: 1_500_000)
@@ -128,7 +128,7 @@ import Testing
     @Test(
         "nothing is accepted while a member leaves, and what was handed over before is delivered", arguments: LinkKind.allCases)
     func leavesWhileSending(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
             let (session, receiver) = (sessions[0], network.id(1))
             try await session.send(SessionMessage(text: "before"))
             async let undelivered = session.leave(waiting: .seconds(60))
@@ -162,7 +162,7 @@ import Testing
 
     @Test("leaving says what was not delivered", arguments: LinkKind.allCases)
     func leavesInHaste(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
             for number in 0..<3 { try await sessions[0].send(SessionMessage(bytes: [UInt8(number)])) }
             let stream = try await sessions[0].openStream(named: "unread", to: network.id(1))
             // The window is full, so the rest stays here.
@@ -180,7 +180,7 @@ import Testing
 
     @Test("a member that goes is reported with the number of messages that are lost", arguments: LinkKind.allCases)
     func countsLostMessages(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
             network.isolate(1)
             try await sessions[0].wait { $0.state(of: network.id(1))?.isConnected != true }
             for number in 0..<5 { try await sessions[0].send(SessionMessage(bytes: [UInt8(number)])) }
@@ -191,7 +191,7 @@ import Testing
 
     @Test("A8: the relay goes during a resource and a stream", arguments: LinkKind.allCases, Going.allCases)
     func relayGoes(_ linkKind: LinkKind, _ going: Going) async throws {
-        try await SessionStoryTests().withSession(of: 3, linkKind, apart: [(1, 2)], settings: Self.settings) {
+        try await TestNetwork.withSession(of: 3, linkKind, apart: [(1, 2)], settings: Self.settings) {
             network, sessions in
             var affairs: [Affair] = []
             for moment in [Moment.sendsResource, .receivesResource, .writesStream, .readsStream] {
@@ -209,7 +209,7 @@ import Testing
 
     @Test("A8: a member goes while another connects to it", arguments: LinkKind.allCases, Going.allCases)
     func goesWhileConnecting(_ linkKind: LinkKind, _ going: Going) async throws {
-        try await SessionStoryTests().withSession(of: 3, linkKind, settings: Self.settings) { network, sessions in
+        try await TestNetwork.withSession(of: 3, linkKind, settings: Self.settings) { network, sessions in
             // The member with the lower id connects.
             let (one, goer) = network.id(1).hex < network.id(2).hex ? (1, 2) : (2, 1)
             network.holdConnecting(one, goer)
@@ -231,7 +231,7 @@ import Testing
     @Test("A8: the inviting or the invited member goes before there is an answer", arguments: LinkKind.allCases, Going.allCases)
     func goesWhileInvited(_ linkKind: LinkKind, _ going: Going) async throws {
         for hostGoes in [true, false] {
-            try await SessionStoryTests().withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
+            try await TestNetwork.withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
                 try await withNode(network.settings(2)) { guest in
                     let listener = try guest.listen()
                     async let outcome = invite(sessions[0], network.destination(2, listener.port))
@@ -278,7 +278,7 @@ import Testing
         let network = TestNetwork(linkKind)
         try await withNode(network.settings(0)) { host in
             _ = try host.listen()
-            let session = try host.startSession(SessionStoryTests.trusting)
+            let session = try host.startSession(TestNetwork.trusting)
             for life in 0..<2 {
                 var settings = network.settings(1)
                 settings.name = DisplayName(truncating: "life \(life)")!
@@ -286,7 +286,7 @@ import Testing
                     let listener = try guest.listen()
                     async let invited = session.invite(network.destination(1, listener.port))
                     let invitation = try #require(await listener.sessionInvitations.first { _ in true })
-                    let joined = try invitation.accept(SessionStoryTests.trusting)
+                    let joined = try invitation.accept(TestNetwork.trusting)
                     #expect(try await invited == network.id(1))
                     if life == 1 {
                         var changes: [Session.Change] = []

@@ -13,7 +13,7 @@ import Testing
             settings.transport = NamelessTransport(inner: settings.transport)
             settings.discovery = segment.join(host: "127.0.0.1")
         }
-        try await SessionStoryTests().withSession(of: 3, .memory, adjust: adjust) { network, sessions in
+        try await TestNetwork.withSession(of: 3, .memory, adjust: adjust) { network, sessions in
             // Both were invited by the third one, behind which they stayed otherwise.
             try await sessions[1].wait { $0.state(of: network.id(2)) == .connected(via: nil) }
             try await sessions[2].wait { $0.state(of: network.id(1)) == .connected(via: nil) }

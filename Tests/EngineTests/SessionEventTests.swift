@@ -85,7 +85,7 @@ import Testing
     @Test(
         "a program reads messages, streams, offers, ends of transfers and departures in one loop", arguments: LinkKind.allCases)
     func oneLoop(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 2, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
             let (sender, receiver) = (sessions[0], network.id(1))
             async let steps: [String] = {
                 var steps: [String] = []
@@ -131,7 +131,7 @@ import Testing
 
     @Test("leaving reports the end of a transfer that it cuts", arguments: LinkKind.allCases)
     func cutTransfer(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 2, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
             let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 2_000_000))
             let sent = try #require(
                 try await sessions[0].sendResource(
@@ -162,7 +162,7 @@ import Testing
         let (first, second) = (Node.start(network.settings(0)), Node.start(network.settings(1)))
         let listener = try second.listen()
         let session = try first.startSession()
-        async let accepted = listener.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
+        async let accepted = listener.sessionInvitations.first { _ in true }?.accept(TestNetwork.trusting)
         async let invited = session.invite(network.destination(1, listener.port))
         let question = try #require(await session.identityQuestions.first { _ in true })
         await first.stop()

@@ -23,7 +23,7 @@ import Testing
     }
 
     private static let settings: SessionSettings = {
-        var settings = SessionStoryTests.trusting
+        var settings = TestNetwork.trusting
         settings.timeout = .seconds(3)
         return settings
     }()
@@ -362,7 +362,7 @@ import Testing
                 defer { link.close() }
                 link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
                 let invitation = try #require(await listener.sessionInvitations.first { _ in true })
-                let session = try invitation.accept(SessionStoryTests.trusting)
+                let session = try invitation.accept(TestNetwork.trusting)
                 try await link.wait { $0 == SessionFrame.accept(hostile.session).encoded }
                 link.say((isFull ? SessionFrame.refuse(hostile.session, .full) : .withdraw(hostile.session)).encoded)
                 let end = await session.ended
@@ -454,7 +454,7 @@ import Testing
                     links.append(link)
                     // With time to detect that data was dropped.
                     async let joined = listener[number].sessionInvitations.first { _ in true }?.accept(
-                        SessionStoryTests.trusting)
+                        TestNetwork.trusting)
                     try await hostile.join(link)
                     sessions.append(try #require(await joined))
                 }

@@ -16,7 +16,7 @@ import Testing
 
     @Test("all members see each other's latest metadata, those that join later as well", arguments: LinkKind.allCases)
     func seen(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 2, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
             let red = Card(colour: "red", seat: 1)
             try sessions[0].setMetadata(Card(colour: "blue", seat: 1))
             try sessions[0].setMetadata(red)
@@ -25,7 +25,7 @@ import Testing
             try await sessions[0].waitReadingChanges { $0.members.first?.metadata == ["watches": true] }
             try await withNode(network.settings(2)) { third in
                 let listener = try third.listen()
-                async let accepted = listener.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
+                async let accepted = listener.sessionInvitations.first { _ in true }?.accept(TestNetwork.trusting)
                 _ = try await sessions[1].invite(network.destination(2, listener.port))
                 let session = try #require(await accepted)
                 try await session.waitReadingChanges { $0.card(of: network.id(0)) == red }
@@ -46,7 +46,7 @@ import Testing
 
     @Test("a change is reported once, with the latest value", arguments: LinkKind.allCases)
     func reported(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 2, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
             for number in 0..<6000 { try sessions[0].setMetadata(number) }
             try await sessions[1].waitUnannounced { $0.members.first?.metadata == 5999 }
             // A reliable message after them: their events have been reported when it is here.
@@ -66,11 +66,11 @@ import Testing
     @Test("metadata survives a lost link, waits for a full window, and is set again by a member that restarts")
     func survives() async throws {
         let settings = {
-            var settings = SessionStoryTests.trusting
+            var settings = TestNetwork.trusting
             settings.channel.unacknowledgedCount = 2
             return settings
         }()
-        try await SessionStoryTests().withSession(of: 2, .memory, settings: settings) { network, sessions in
+        try await TestNetwork.withSession(of: 2, .memory, settings: settings) { network, sessions in
             for _ in 0..<2 { try await sessions[0].send(SessionMessage(text: "unread")) }
             try sessions[0].setMetadata(Card(colour: "green", seat: 2))
             network.breakLinks(0, 1)
@@ -93,9 +93,9 @@ import Testing
     }
 
     @Test("metadata reaches members without a direct link") func reachesAll() async throws {
-        var settings = SessionStoryTests.trusting
+        var settings = TestNetwork.trusting
         settings.memberLimit = 12
-        try await SessionStoryTests().withSession(of: 10, .memory, settings: settings) { network, sessions in
+        try await TestNetwork.withSession(of: 10, .memory, settings: settings) { network, sessions in
             try sessions[9].setMetadata("the last")
             for session in sessions.dropLast() {
                 try await session.waitReadingChanges { session in
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test("too large metadata is refused") func tooLarge() async throws {
-        try await SessionStoryTests().withSession(of: 2, .memory) { _, sessions in
+        try await TestNetwork.withSession(of: 2, .memory) { _, sessions in
             #expect(throws: SessionError.self) { try sessions[0].setMetadata(String(repeating: "a", count: 1022)) }
             try sessions[0].setMetadata(String(repeating: "a", count: 1021))
             try await sessions[1].waitReadingChanges { $0.members.first?.metadata != nil }

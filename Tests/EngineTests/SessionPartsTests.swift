@@ -61,7 +61,7 @@ import Testing
     @Test("an invitation that crosses another member's succeeds once the peer is a member") func crossingInvitations()
         async throws
     {
-        try await SessionStoryTests().withSession(of: 2, .memory) { _, sessions in
+        try await TestNetwork.withSession(of: 2, .memory) { _, sessions in
             let member = AuthenticatedPeer(key: TestNetwork.identity(1).agreementKey.publicKey)
             #expect(await sessions[0].becomesMember(member))
             await sessions[0].leave()

@@ -157,7 +157,7 @@ import Testing
                     let invitation = try #require(await invitations.next())
                     let question = try #require(await questions.next())
                     question.answer(isSame: isSame)
-                    if isSame { _ = try invitation.accept(SessionStoryTests.trusting) }
+                    if isSame { _ = try invitation.accept(TestNetwork.trusting) }
                     switch (isSame, await inviting.value) {
                     case (true, .success(Self.guest)), (false, .failure(.untrusted)): break
                     case (_, let outcome): Issue.record("the answer \(isSame) led to \(outcome)")
@@ -174,14 +174,14 @@ import Testing
         try await withNode(network.settings(1)) { guest in
             let listener = try guest.listen()
             try await withNode(network.settings(0)) { host in
-                let session = try host.startSession(guestAsks ? SessionStoryTests.trusting : SessionSettings())
+                let session = try host.startSession(guestAsks ? TestNetwork.trusting : SessionSettings())
                 let guestDestination = network.destination(1, listener.port)
                 async let outcome = #expect(throws: SessionError.self) {
                     try await session.invite(guestDestination, timeout: .seconds(3))
                 }
                 let invitation = try #require(await listener.sessionInvitations.first { _ in true })
                 let joined =
-                    try guestAsks ? invitation.accept(asksTrust: true) : invitation.accept(SessionStoryTests.trusting)
+                    try guestAsks ? invitation.accept(asksTrust: true) : invitation.accept(TestNetwork.trusting)
                 let end = await joined.ended
                 guard case .untrusted? = await outcome else {
                     Issue.record("the invitation ended with \(String(describing: await outcome))")
@@ -204,7 +204,7 @@ import Testing
         try await withNode(network.settings(1)) { guest in
             let listener = try guest.listen()
             try await withNode(network.settings(0)) { host in
-                let session = try host.startSession(SessionStoryTests.trusting)
+                let session = try host.startSession(TestNetwork.trusting)
                 let guestDestination = network.destination(1, listener.port)
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask {

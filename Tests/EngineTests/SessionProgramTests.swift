@@ -9,7 +9,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionProgramTests {
     /// - Parameter body: is given the session of the host, and that of the guest.
     private func withTwo(
-        _ network: TestNetwork, _ linkKind: LinkKind, _ settings: SessionSettings = SessionStoryTests.trusting,
+        _ network: TestNetwork, _ linkKind: LinkKind, _ settings: SessionSettings = TestNetwork.trusting,
         _ body: @escaping @Sendable (Session, Session) async throws -> Void
     ) async throws {
         try await withNode(network.settings(0)) { first in
@@ -102,7 +102,7 @@ import Testing
 
     @Test("a member tells its neighbours, and what it has not read", arguments: LinkKind.allCases)
     func memberFacts(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 3, linkKind, apart: [(1, 2)]) { network, sessions in
+        try await TestNetwork.withSession(of: 3, linkKind, apart: [(1, 2)]) { network, sessions in
             try await sessions[1].waitUnannounced { session in
                 session.members.first { $0.id == network.id(2) }?.neighbours == [network.id(0)]
             }

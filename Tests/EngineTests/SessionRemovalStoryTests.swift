@@ -10,7 +10,7 @@ import Testing
 /// Members that the founder of a session removes.
 @Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionRemovalStoryTests {
     private func trusting(limit: Int = 8) -> SessionSettings {
-        var settings = SessionStoryTests.trusting
+        var settings = TestNetwork.trusting
         settings.memberLimit = limit
         return settings
     }
@@ -28,7 +28,7 @@ import Testing
 
     @Test("the founder removes a member: it is told why, all others see it leave", arguments: LinkKind.allCases)
     func removes(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 3, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 3, linkKind) { network, sessions in
             for session in sessions { try await session.waitUnannounced { $0.founder == network.id(0) } }
             #expect(throws: SessionError.self) { try sessions[1].remove(network.id(2)) }
             #expect(throws: SessionError.thisNode) { try sessions[0].remove(network.id(0)) }
@@ -72,7 +72,7 @@ import Testing
 
     @Test("a member that was out of reach during the removal learns of it", arguments: LinkKind.allCases)
     func absent(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 4, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 4, linkKind) { network, sessions in
             for session in sessions { try await session.waitUnannounced { $0.founder == network.id(0) } }
             // Members 2 and 3 reach each other only.
             for one in 0...1 { for other in 2...3 { network.partition(one, other) } }

@@ -13,7 +13,7 @@ extension SessionStoryTests {
     /// - Returns: The outcome for node 0.
     private func invite(
         _ linkKind: LinkKind, secret: [UInt8]? = nil, timeout: Duration = .seconds(30),
-        settings: SessionSettings = Self.trusting,
+        settings: SessionSettings = TestNetwork.trusting,
         adjust: @Sendable (Int, inout NodeSettings) -> Void = { _, _ in },
         answer: @escaping @Sendable (SessionInvitation) async throws -> Void,
         meanwhile: @escaping @Sendable (Session) async -> Void = { _ in }
@@ -61,9 +61,11 @@ extension SessionStoryTests {
                 try await withNode(network.settings(0)) { host in
                     try await withThrowingTaskGroup(of: Void.self) { group in
                         group.addTask {
-                            for await invitation in listener.sessionInvitations { _ = try invitation.accept(Self.trusting) }
+                            for await invitation in listener.sessionInvitations {
+                                _ = try invitation.accept(TestNetwork.trusting)
+                            }
                         }
-                        let session = try host.startSession(Self.trusting)
+                        let session = try host.startSession(TestNetwork.trusting)
                         var destination = network.destination(1, other.port)
                         destination.addresses += network.destination(1, listener.port).addresses
                         #expect(try await session.invite(destination) == Self.guest)
@@ -80,9 +82,9 @@ extension SessionStoryTests {
         "of two peers that two members invite for the last place one joins, and no older member leaves",
         arguments: LinkKind.allCases)
     func lastPlace(_ linkKind: LinkKind) async throws {
-        var settings = Self.trusting
+        var settings = TestNetwork.trusting
         settings.memberLimit = 3
-        try await withSession(of: 2, linkKind, settings: settings) { [settings] network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind, settings: settings) { [settings] network, sessions in
             try await withNode(network.settings(2)) { first in
                 try await withNode(network.settings(3)) { second in
                     let listeners = [try first.listen(), try second.listen()]
@@ -120,7 +122,7 @@ extension SessionStoryTests {
     func answers(_ linkKind: LinkKind) async throws {
         let accepted = try await invite(linkKind) { invitation in
             #expect(invitation.context == [1, 2] && invitation.peer.id == TestNetwork.identity(0).peerID)
-            _ = try invitation.accept(Self.trusting)
+            _ = try invitation.accept(TestNetwork.trusting)
         }
         #expect(accepted == .success(Self.guest))
         #expect(try await invite(linkKind) { $0.decline() } == .failure(.declined))
@@ -135,7 +137,7 @@ extension SessionStoryTests {
         let outcome = try await invite(linkKind, timeout: .seconds(1)) { invitation in
             #expect(await invitation.ended == .timedOut("the invitation was not answered in time"))
             #expect(throws: SessionError.timedOut("the invitation was not answered in time")) {
-                try invitation.accept(Self.trusting)
+                try invitation.accept(TestNetwork.trusting)
             }
         }
         guard case .failure(.timedOut) = outcome else {
@@ -150,7 +152,7 @@ extension SessionStoryTests {
         try await withNode(network.settings(1)) { guest in
             let listener = try guest.listen()
             try await withNode(network.settings(0)) { host in
-                let session = try host.startSession(Self.trusting)
+                let session = try host.startSession(TestNetwork.trusting)
                 await withTaskGroup(of: Void.self) { group in
                     group.addTask {
                         await #expect(throws: SessionError.cancelled) {
@@ -160,7 +162,7 @@ extension SessionStoryTests {
                     let invitation = await listener.sessionInvitations.first { _ in true }
                     group.cancelAll()
                     #expect(await invitation?.ended != nil)
-                    #expect(throws: SessionError.self) { try invitation?.accept(Self.trusting) }
+                    #expect(throws: SessionError.self) { try invitation?.accept(TestNetwork.trusting) }
                 }
                 #expect(session.members.isEmpty)
             }
@@ -176,7 +178,7 @@ extension SessionStoryTests {
             as [(String?, Result<PeerID, SessionError>)]
         {
             let result = try await invite(linkKind, secret: said.map { Array($0.utf8) }) { invitation in
-                if invitation.proves(Array("cherry".utf8)) { _ = try invitation.accept(Self.trusting) }
+                if invitation.proves(Array("cherry".utf8)) { _ = try invitation.accept(TestNetwork.trusting) }
             }
             #expect(result == outcome, "\(said ?? "none")")
         }
@@ -187,7 +189,7 @@ extension SessionStoryTests {
         for answer in [true, false, nil] as [Bool?] {
             let outcome = try await invite(linkKind, settings: SessionSettings()) { invitation in
                 do throws(SessionError) {
-                    _ = try invitation.accept(Self.trusting)
+                    _ = try invitation.accept(TestNetwork.trusting)
                 } catch {
                     // The inviter withdraws it once the peer is not trusted.
                     guard case .unavailable = error, answer != true else { throw error }
@@ -214,7 +216,7 @@ extension SessionStoryTests {
                 settings.encryption = number == 0 ? local : remote
             } answer: { invitation in
                 #expect(fits)
-                _ = try invitation.accept(Self.trusting)
+                _ = try invitation.accept(TestNetwork.trusting)
             }
             switch (fits, outcome) {
             case (true, .success(Self.guest)), (false, .failure(.incompatible)): break
@@ -227,7 +229,7 @@ extension SessionStoryTests {
         "unreliable messages arrive as UDP datagrams where these get through, otherwise over the link",
         arguments: [true, false])
     func unreliable(_ hasPackets: Bool) async throws {
-        try await withSession(of: 2, .tcp) { _, settings in
+        try await TestNetwork.withSession(of: 2, .tcp) { _, settings in
             if hasPackets { settings.datagrams = UDPTransport() }
         } _: { network, sessions in
             // Repeated until one arrives: each may be lost.
@@ -251,7 +253,7 @@ extension SessionStoryTests {
 
     @Test("a resource goes to four members at once; one of them declines", arguments: LinkKind.allCases)
     func resourceToFour(_ linkKind: LinkKind) async throws {
-        try await withSession(of: 5, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 5, linkKind) { network, sessions in
             let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 300_000))
             let ids = (1...4).map(network.id)
             let transfers = try await sessions[0].sendResource(InMemorySource(content), to: ids, resumeKey: Stage.resumeKey)
@@ -274,7 +276,7 @@ extension SessionStoryTests {
 
     @Test("a resource goes to seven members at once, of whom one cancels it midway", arguments: LinkKind.allCases)
     func resourceToSeven(_ linkKind: LinkKind) async throws {
-        try await withSession(of: 8, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 8, linkKind) { network, sessions in
             let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 1_000_000))
             let ids = (1...7).map(network.id)
             let transfers = try await sessions[0].sendResource(InMemorySource(content), to: ids, resumeKey: Stage.resumeKey)
@@ -306,7 +308,7 @@ extension SessionStoryTests {
     )
         async throws
     {
-        try await withSession(of: 2, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
             let content = MemoryContent(file: "a", [UInt8](repeating: 5, count: 2_000_000))
             for isSender in [true, false] {
                 let id = network.id(1)
@@ -327,7 +329,7 @@ extension SessionStoryTests {
         "S8: a slow reader of one stream blocks only its own writer, and no other stream or message",
         arguments: LinkKind.allCases)
     func slowReader(_ linkKind: LinkKind) async throws {
-        try await withSession(of: 2, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
             let slow = try await sessions[0].openStream(named: "slow", to: network.id(1))
             try await withThrowingTaskGroup(of: Void.self) { group in
                 // Far more than all windows and buffers together, so that it can't end before it is read.
@@ -365,7 +367,7 @@ extension SessionStoryTests {
     @Test("two members with the same name are distinct", arguments: LinkKind.allCases) func oneName(_ linkKind: LinkKind)
         async throws
     {
-        try await withSession(of: 3, linkKind) {
+        try await TestNetwork.withSession(of: 3, linkKind) {
             $1.name = DisplayName(truncating: "twin")!
         } _: { network, sessions in
             #expect(Set(sessions[0].members.map(\.name.claimed)) == ["twin"])
@@ -382,7 +384,7 @@ extension SessionStoryTests {
     )
         async throws
     {
-        try await withSession(of: 3, linkKind, apart: [(1, 2)]) { network, sessions in
+        try await TestNetwork.withSession(of: 3, linkKind, apart: [(1, 2)]) { network, sessions in
             await sessions[0].leave()
             for (one, other) in [(1, 2), (2, 1)] {
                 try await sessions[one].wait { $0.state(of: network.id(0)) == nil }
@@ -397,7 +399,7 @@ extension SessionStoryTests {
     @Test("invalid parameters throw an error that names them", arguments: LinkKind.allCases) func parameters(
         _ linkKind: LinkKind
     ) async throws {
-        try await withSession(of: 2, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
             func refuses(_ body: () async throws -> Void) async {
                 do {
                     try await body()

@@ -16,7 +16,7 @@ import Testing
     func forms(count: Int, maximumByteCount: Int) async throws {
         raiseDescriptorLimit()
         let byteCount = ByteCounter()
-        var settings = SessionStoryTests.trusting
+        var settings = TestNetwork.trusting
         settings.memberLimit = count
         let start = ContinuousClock.now
         let adjust: @Sendable (Int, inout NodeSettings) -> Void = { _, settings in
@@ -24,7 +24,7 @@ import Testing
             // All nodes share one address.
             (settings.limits.links, settings.limits.linksPerAddress) = (256, 256)
         }
-        try await SessionStoryTests().withSession(of: count, .tcp, settings: settings, adjust: adjust) { _, sessions in
+        try await TestNetwork.withSession(of: count, .tcp, settings: settings, adjust: adjust) { _, sessions in
             print(
                 "a session of \(count): \(ContinuousClock.now - start), \(byteCount.total) bytes, \(byteCount.links) links")
             // All bytes, handshakes included. Two idle cores need 0.4 MB for 32, and 1.1 MB for 64; a busy machine takes longer, with

@@ -10,57 +10,10 @@ import Testing
 @testable import NearshareEngine
 
 @Suite(.timeLimit(.minutes(2)), .leavesNothing) struct SessionStoryTests {
-    /// Runs a session: node 0 creates it, all others accept. All are members when `body` runs.
-    func withSession(
-        of count: Int, _ linkKind: LinkKind, apart: [(Int, Int)] = [], settings: SessionSettings = Self.trusting,
-        adjust: @Sendable (Int, inout NodeSettings) -> Void = { _, _ in },
-        _ body: @escaping @Sendable (TestNetwork, [Session]) async throws -> Void
-    ) async throws {
-        let network = TestNetwork(linkKind)
-        for (one, other) in apart { network.partition(one, other) }
-        try await gather(0, count, network, linkKind, settings, adjust, []) { ports, joined in
-            try await body(network, joined)
-        }
-    }
-
-    /// The nodes are nested scopes; the innermost call sends the invitations.
-    private func gather(
-        _ number: Int, _ count: Int, _ network: TestNetwork, _ linkKind: LinkKind, _ settings: SessionSettings,
-        _ adjust: @Sendable (Int, inout NodeSettings) -> Void, _ others: [(Node, Listener)],
-        _ body: @escaping @Sendable ([UInt16], [Session]) async throws -> Void
-    ) async throws {
-        var nodeSettings = network.settings(number)
-        adjust(number, &nodeSettings)
-        try await withNode(nodeSettings) { node in
-            let listener = try node.listen()
-            let all = others + [(node, listener)]
-            guard all.count == count else {
-                return try await gather(number + 1, count, network, linkKind, settings, adjust, all, body)
-            }
-            let first = try all[0].0.startSession(settings)
-            var sessions = [first]
-            for (index, (_, listener)) in all.enumerated().dropFirst() {
-                async let joined = listener.sessionInvitations.first { _ in true }?.accept(settings)
-                let id = try await first.invite(network.destination(index, listener.port))
-                #expect(id == network.id(index))
-                sessions.append(try #require(await joined))
-            }
-            for session in sessions { try await session.waitUntilAllAreConnected(count - 1) }
-            try await body(all.map(\.1.port), sessions)
-            for session in sessions { await session.leave() }
-        }
-    }
-
-    static let trusting: SessionSettings = {
-        var settings = SessionSettings()
-        settings.trust = .anyKey
-        return settings
-    }()
-
     @Test("all others receive a member's messages in order", arguments: LinkKind.allCases) func messages(_ linkKind: LinkKind)
         async throws
     {
-        try await withSession(of: 3, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 3, linkKind) { network, sessions in
             for number in 0..<500 {
                 try await sessions[0].send(SessionMessage(bytes: [UInt8(number >> 8), UInt8(number & 255)]))
             }
@@ -80,7 +33,7 @@ import Testing
     @Test("eight nodes reach each other; a ninth is refused", arguments: LinkKind.allCases) func eight(_ linkKind: LinkKind)
         async throws
     {
-        try await withSession(of: 8, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 8, linkKind) { network, sessions in
             for session in sessions { #expect(session.members.count == 7) }
             for (number, session) in sessions.enumerated() { try await session.send(SessionMessage(bytes: [UInt8(number)])) }
             for (number, session) in sessions.enumerated() {
@@ -104,7 +57,7 @@ import Testing
         "S2: A and C, separated, communicate through B under their own identities, and directly once possible",
         arguments: LinkKind.allCases)
     func relays(_ linkKind: LinkKind) async throws {
-        try await withSession(of: 3, linkKind, apart: [(1, 2)]) { network, sessions in
+        try await TestNetwork.withSession(of: 3, linkKind, apart: [(1, 2)]) { network, sessions in
             #expect(sessions[1].state(of: network.id(2)) == .connected(via: network.id(0)))
             try await sessions[1].send(SessionMessage(bytes: [7]), to: [network.id(2)])
             let received = await sessions[2].messages.first { _ in true }
@@ -140,7 +93,7 @@ import Testing
         "a member whose direct link is lost is reached through another one, while nothing answers at its addresses",
         arguments: LinkKind.allCases)
     func routesAround(_ linkKind: LinkKind) async throws {
-        try await withSession(of: 3, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 3, linkKind) { network, sessions in
             for (one, other) in [(1, 2), (2, 1)] {
                 try await sessions[one].waitUnannounced { session in
                     session.members.contains { $0.id == network.id(0) && $0.neighbours.contains(network.id(other)) }
@@ -161,7 +114,7 @@ import Testing
         arguments: LinkKind.allCases
     )
     func reconnects(_ linkKind: LinkKind) async throws {
-        try await withSession(of: 2, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
             let count = 3000
             async let sending: Void = {
                 for number in 0..<count {
@@ -185,7 +138,7 @@ import Testing
 
     @Test("urgent messages overtake those that wait for a link, and each reports its delivery", arguments: LinkKind.allCases)
     func urgent(_ linkKind: LinkKind) async throws {
-        try await withSession(of: 2, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
             network.partition(0, 1)
             try await sessions[0].wait { $0.state(of: network.id(1))?.isConnected != true }
             var sent: [SentMessage] = []
@@ -208,7 +161,7 @@ import Testing
     )
         async throws
     {
-        try await withSession(of: 3, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 3, linkKind) { network, sessions in
             await sessions[2].leave()
             try await sessions[0].wait { $0.members.count == 1 }
             try await sessions[1].wait { $0.members.count == 1 }

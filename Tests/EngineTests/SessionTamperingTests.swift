@@ -13,7 +13,7 @@ extension SessionStoryTests {
         // Shared, because either side may reconnect.
         let damagedLinks = Monitor(0)
         let limit = TamperingTransport.maximumDamagedLinkCount
-        try await withSession(of: 2, linkKind) { _, settings in
+        try await TestNetwork.withSession(of: 2, linkKind) { _, settings in
             settings.transport = TamperingTransport(
                 inner: settings.transport, tampering: tampering, damagedLinks: damagedLinks)
         } _: { network, sessions in

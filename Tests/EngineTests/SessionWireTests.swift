@@ -18,7 +18,7 @@ import Testing
         _ body: @escaping @Sendable (PacketStory) async throws -> Void
     ) async throws {
         let taps = [PacketTap(), PacketTap()]
-        try await SessionStoryTests().withSession(of: 2, .tcp) { number, settings in
+        try await TestNetwork.withSession(of: 2, .tcp) { number, settings in
             settings.datagrams = taps[number]
         } _: { network, sessions in
             let story = PacketStory(sessions: sessions, tap: taps[0], back: taps[1])
@@ -92,7 +92,7 @@ import Testing
     @Test(
         "R3: unreliable messages to a program that does not read them fill a bounded queue", arguments: LinkKind.allCases)
     func flood(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 2, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
             let pacing = try await sessions[0].openStream(named: "pacing", to: network.id(1))
             try await pacing.write([0])
             let echo = try #require(await sessions[1].streams.first { _ in true })
@@ -143,12 +143,12 @@ import Testing
             let wire = try Wiretap(to: LinkAddress(host: "127.0.0.1", port: listener.port))
             defer { wire.end() }
             try await withNode(hostSettings) { host in
-                let session = try host.startSession(SessionStoryTests.trusting)
+                let session = try host.startSession(TestNetwork.trusting)
                 guard fits else {
                     await #expect(throws: SessionError.self) { try await session.invite(stage.destination(wire.port)) }
                     return
                 }
-                async let joined = listener.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
+                async let joined = listener.sessionInvitations.first { _ in true }?.accept(TestNetwork.trusting)
                 let other = try await session.invite(stage.destination(wire.port))
                 let joiner = try #require(await joined)
                 try await session.waitUntilConnected(to: other)

@@ -36,13 +36,13 @@ import Testing
         try await withNode(network.settings(0)) { first in
             try await withNode(network.settings(1)) { second in
                 let listener = try second.listen()
-                let session = try first.startSession(SessionStoryTests.trusting)
+                let session = try first.startSession(TestNetwork.trusting)
                 async let member = session.invite(network.destination(1, listener.port))
                 let invitation = try #require(await listener.sessionInvitations.first { _ in true })
-                var wrong = SessionStoryTests.trusting
+                var wrong = TestNetwork.trusting
                 wrong.memberLimit = 65
                 #expect(throws: SessionError.self) { try invitation.accept(wrong) }
-                let joined = try invitation.accept(SessionStoryTests.trusting)
+                let joined = try invitation.accept(TestNetwork.trusting)
                 #expect(throws: SessionError.self) { try invitation.accept() }
                 invitation.decline()
                 _ = try await member
@@ -53,7 +53,7 @@ import Testing
 
     @Test("invitations, messages, streams and offers with the worst arguments", arguments: LinkKind.allCases)
     func calls(_ linkKind: LinkKind) async throws {
-        try await SessionStoryTests().withSession(of: 2, linkKind) { network, sessions in
+        try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
             let (session, other) = (sessions[0], network.id(1))
             let stranger = network.id(9)
             for timeout in Self.durations {
@@ -122,7 +122,7 @@ import Testing
     }
 
     @Test("a session that is over has no members, and takes no metadata") func over() async throws {
-        try await SessionStoryTests().withSession(of: 2, .memory) { _, sessions in
+        try await TestNetwork.withSession(of: 2, .memory) { _, sessions in
             await sessions[0].leave()
             #expect(sessions[0].members.isEmpty)
             #expect(throws: SessionError.left) { try sessions[0].setMetadata("gone") }

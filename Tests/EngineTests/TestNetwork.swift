@@ -1,10 +1,12 @@
 import Logging
 import NearshareBase
 import NearshareCrypto
-import NearshareEngine
 import NearshareInterfaces
 import NearshareTCP
 import NearshareTesting
+import Testing
+
+@testable import NearshareEngine
 
 /// The nodes of one test and the connectivity between them: any pair can be separated, also during an operation.
 final class TestNetwork: Sendable {
@@ -126,6 +128,58 @@ final class TestNetwork: Sendable {
         }
         // Separated while it was being established.
         if isClosed { link.close() }
+    }
+}
+
+// MARK: Sessions
+
+extension TestNetwork {
+    /// Every key is trusted, without a question.
+    static let trusting: SessionSettings = {
+        var settings = SessionSettings()
+        settings.trust = .anyKey
+        return settings
+    }()
+
+    /// Runs a session: node 0 creates it, all others accept. All are members when `body` runs.
+    static func withSession(
+        of count: Int, _ linkKind: LinkKind, apart: [(Int, Int)] = [], settings: SessionSettings = TestNetwork.trusting,
+        adjust: @Sendable (Int, inout NodeSettings) -> Void = { _, _ in },
+        _ body: @escaping @Sendable (TestNetwork, [Session]) async throws -> Void
+    ) async throws {
+        let network = TestNetwork(linkKind)
+        for (one, other) in apart { network.partition(one, other) }
+        try await gather(0, count, network, linkKind, settings, adjust, []) { ports, joined in
+            try await body(network, joined)
+        }
+    }
+
+    /// The nodes are nested scopes; the innermost call sends the invitations.
+    private static func gather(
+        _ number: Int, _ count: Int, _ network: TestNetwork, _ linkKind: LinkKind, _ settings: SessionSettings,
+        _ adjust: @Sendable (Int, inout NodeSettings) -> Void, _ others: [(Node, Listener)],
+        _ body: @escaping @Sendable ([UInt16], [Session]) async throws -> Void
+    ) async throws {
+        var nodeSettings = network.settings(number)
+        adjust(number, &nodeSettings)
+        try await withNode(nodeSettings) { node in
+            let listener = try node.listen()
+            let all = others + [(node, listener)]
+            guard all.count == count else {
+                return try await gather(number + 1, count, network, linkKind, settings, adjust, all, body)
+            }
+            let first = try all[0].0.startSession(settings)
+            var sessions = [first]
+            for (index, (_, listener)) in all.enumerated().dropFirst() {
+                async let joined = listener.sessionInvitations.first { _ in true }?.accept(settings)
+                let id = try await first.invite(network.destination(index, listener.port))
+                #expect(id == network.id(index))
+                sessions.append(try #require(await joined))
+            }
+            for session in sessions { try await session.waitUntilAllAreConnected(count - 1) }
+            try await body(all.map(\.1.port), sessions)
+            for session in sessions { await session.leave() }
+        }
     }
 }
 

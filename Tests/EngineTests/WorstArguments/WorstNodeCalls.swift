@@ -18,12 +18,12 @@ extension WorstCall {
     private static var settings: [SessionSettings] {
         var all: [SessionSettings] = []
         for number in Worst.integers {
-            var settings = SessionStoryTests.trusting
+            var settings = TestNetwork.trusting
             settings.memberLimit = number
             all.append(settings)
         }
         for time in Worst.durations {
-            var settings = SessionStoryTests.trusting
+            var settings = TestNetwork.trusting
             settings.timeout = time
             all.append(settings)
         }

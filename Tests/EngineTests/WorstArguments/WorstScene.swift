@@ -34,9 +34,9 @@ final class WorstScene: Sendable {
         (node, other) = (nodes[0], nodes[1])
         let listener = try other.listen(joinsMesh: false)
         self.listener = listener
-        let session = try node.startSession(SessionStoryTests.trusting)
+        let session = try node.startSession(TestNetwork.trusting)
         self.session = session
-        async let accepted = listener.sessionInvitations.first { _ in true }?.accept(SessionStoryTests.trusting)
+        async let accepted = listener.sessionInvitations.first { _ in true }?.accept(TestNetwork.trusting)
         _ = try await session.invite(network.destination(1, listener.port))
         joined = try #require(await accepted)
         for session in [session, joined] { try await session.waitUntilAllAreConnected(1) }

@@ -93,7 +93,7 @@ extension WorstCall {
             "SessionInvitation.accept(_:asksTrust:)", "SessionInvitation.decline()", "SessionInvitation.ended",
             "SessionInvitation.shortCode",
             of: { scene in
-                let session = try scene.node.startSession(SessionStoryTests.trusting)
+                let session = try scene.node.startSession(TestNetwork.trusting)
                 scene.run { _ = try await session.invite(scene.destinations[0]) }
                 return try #require(await scene.listener.sessionInvitations.first { _ in true })
             },
@@ -114,7 +114,7 @@ extension WorstCall {
                 let session = try scene.node.startSession(SessionSettings())
                 scene.run { _ = try await session.invite(scene.destinations[0]) }
                 let invitation = try #require(await scene.listener.sessionInvitations.first { _ in true })
-                scene.run { [joined = try invitation.accept(SessionStoryTests.trusting)] in _ = await joined.ended }
+                scene.run { [joined = try invitation.accept(TestNetwork.trusting)] in _ = await joined.ended }
                 return try #require(await session.identityQuestions.first { _ in true })
             },
             calls: { _, question in
