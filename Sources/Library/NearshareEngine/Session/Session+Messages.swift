@@ -49,7 +49,7 @@ extension Session {
             while !waiting.isEmpty {
                 var full: [PeerID] = []
                 for target in waiting {
-                    if settings.slowMembers != .wait, isTooSlow(target) {
+                    if isTooSlow(target) {
                         dropped.append(target)
                         continue
                     }
