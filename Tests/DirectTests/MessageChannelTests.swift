@@ -180,7 +180,7 @@ private struct ChannelPair {
 
     @Test func `a receiver that does not read stops the sender, also on a new link`() throws {
         var limits = MessageChannel.Limits()
-        limits.unacknowledgedCount = 10
+        limits.maximumUnacknowledgedCount = 10
         var pair = ChannelPair(limits: limits)
         pair.readsAtOnce = false
         let first = pair.connect()
@@ -221,8 +221,8 @@ private struct ChannelPair {
 
     @Test func `limits above the default have no effect`() {
         var limits = MessageChannel.Limits()
-        limits.unacknowledgedCount = .max
-        limits.unacknowledgedByteCount = .max
+        limits.maximumUnacknowledgedCount = .max
+        limits.maximumUnacknowledgedByteCount = .max
         var channel = MessageChannel(epoch: 1, limits: limits)
         var count = 0
         while channel.hasRoom {

@@ -75,7 +75,7 @@ import Testing
 
     @Test("dropped messages free their room in the window") func window() throws {
         var limits = MessageChannel.Limits()
-        limits.unacknowledgedByteCount = 1000
+        limits.maximumUnacknowledgedByteCount = 1000
         var channel = MessageChannel(epoch: 1, limits: limits)
         channel.append(SessionMessage(bytes: [UInt8](repeating: 1, count: 1000)), expiry: later(1))
         #expect(!channel.hasRoom && channel.unacknowledgedByteCount > 1000)

@@ -18,16 +18,16 @@ import Testing
     @Test("R1: a program that takes nothing stops the sender, by number and by bytes")
     func full() throws {
         var window = ReceiveWindow(stale: [])
-        for number in 0..<UInt64(limits.unacknowledgedCount) { _ = try window.receive(number, limits) }
-        #expect(throws: MalformedInput.self) { try window.receive(UInt64(limits.unacknowledgedCount), limits) }
-        let large = SessionMessage(bytes: [UInt8](repeating: 0, count: limits.unacknowledgedByteCount))
+        for number in 0..<UInt64(limits.maximumUnacknowledgedCount) { _ = try window.receive(number, limits) }
+        #expect(throws: MalformedInput.self) { try window.receive(UInt64(limits.maximumUnacknowledgedCount), limits) }
+        let large = SessionMessage(bytes: [UInt8](repeating: 0, count: limits.maximumUnacknowledgedByteCount))
         var heavy = ReceiveWindow(stale: [])
         _ = try heavy.receive(0, limits)
         heavy.store(large)
         #expect(throws: MalformedInput.self) { try heavy.receive(1, limits) }
         heavy.recordDelivery(of: large)
         let isAccepted = try heavy.receive(1, limits)
-        #expect(isAccepted && heavy.delivered == 1)
+        #expect(isAccepted && heavy.firstUndelivered == 1)
     }
 
     @Test func `what an earlier channel left is delivered first, and not acknowledged`() throws {
@@ -37,25 +37,25 @@ import Testing
         window.store(message)
         window.recordDelivery(of: message)
         window.recordDelivery(of: message)
-        #expect(window.delivered == 0)
+        #expect(window.firstUndelivered == 0)
         window.recordDelivery(of: message)
-        #expect(window.delivered == 1)
+        #expect(window.firstUndelivered == 1)
         // Nothing is left to deliver: another call changes nothing.
         window.recordDelivery(of: message)
-        #expect(window.delivered == 1)
+        #expect(window.firstUndelivered == 1)
     }
 
     @Test("R7: a restart opens the window, but not for another epoch before messages of the earlier ones are read")
     func restart() throws {
         var window = ReceiveWindow(stale: [])
         let message = SessionMessage(bytes: [1])
-        for number in 0..<UInt64(limits.unacknowledgedCount) {
+        for number in 0..<UInt64(limits.maximumUnacknowledgedCount) {
             _ = try window.receive(number, limits)
             window.store(message)
         }
         #expect(window.hasRoomForEpoch(limits))
         window.restart()
-        #expect(window.expected == 0 && window.delivered == 0 && !window.hasRoomForEpoch(limits))
+        #expect(window.expected == 0 && window.firstUndelivered == 0 && !window.hasRoomForEpoch(limits))
         let isAccepted = try window.receive(0, limits)
         #expect(isAccepted)
         window.recordDelivery(of: message)
@@ -65,14 +65,15 @@ import Testing
     @Test func `an acknowledgement is due after 64 messages or a quarter of the bytes`() throws {
         var window = ReceiveWindow(stale: [])
         for number in 0..<64 as Range<UInt64> {
-            #expect(!window.owesMuch(acknowledged: 0, limits))
+            #expect(!window.isAcknowledgementDue(acknowledged: 0, limits))
             _ = try window.receive(number, limits)
             window.recordDelivery(of: SessionMessage(bytes: []))
         }
-        #expect(window.owesMuch(acknowledged: 0, limits) && !window.owesMuch(acknowledged: 1, limits))
+        #expect(window.isAcknowledgementDue(acknowledged: 0, limits) && !window.isAcknowledgementDue(acknowledged: 1, limits))
         window.recordAcknowledgement()
         _ = try window.receive(64, limits)
-        window.recordDelivery(of: SessionMessage(bytes: [UInt8](repeating: 0, count: limits.unacknowledgedByteCount / 4)))
-        #expect(window.owesMuch(acknowledged: 65, limits))
+        window.recordDelivery(
+            of: SessionMessage(bytes: [UInt8](repeating: 0, count: limits.maximumUnacknowledgedByteCount / 4)))
+        #expect(window.isAcknowledgementDue(acknowledged: 65, limits))
     }
 }

@@ -61,7 +61,7 @@ import Testing
     @Test("urgent messages have room of their own, and wait for the receiver's window")
     func urgentRoom() throws {
         var limits = MessageChannel.Limits()
-        limits.unacknowledgedCount = 3
+        limits.maximumUnacknowledgedCount = 3
         var queue = SendQueue()
         while queue.hasRoom(limits) { queue.append(message()) }
         while queue.message(queue.nextNumber, within: limits) != nil { queue.assignNextNumber() }
@@ -76,7 +76,7 @@ import Testing
 
     @Test func `messages and bytes fill the window, and an acknowledgement frees it`() throws {
         var limits = MessageChannel.Limits()
-        limits.unacknowledgedCount = 3
+        limits.maximumUnacknowledgedCount = 3
         var queue = SendQueue()
         for _ in 0..<3 {
             #expect(queue.hasRoom(limits))
@@ -86,8 +86,8 @@ import Testing
         carryAll(&queue)
         try queue.acknowledge(below: 1)
         #expect(queue.hasRoom(limits))
-        limits.unacknowledgedCount = 100
-        limits.unacknowledgedByteCount = 500
+        limits.maximumUnacknowledgedCount = 100
+        limits.maximumUnacknowledgedByteCount = 500
         _ = queue.append(message(500))
         #expect(!queue.hasRoom(limits))
         queue.restart()

@@ -12,7 +12,7 @@ import Testing
     private static func settings(_ policy: SlowMemberPolicy) -> SessionSettings {
         var settings = TestNetwork.trusting
         settings.slowMembers = policy
-        settings.channel.unacknowledgedCount = 4
+        settings.channel.maximumUnacknowledgedCount = 4
         return settings
     }
 

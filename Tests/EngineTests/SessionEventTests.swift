@@ -52,7 +52,7 @@ import Testing
         #expect(await drain(events) == ["one", "two", "restarted 1", "three", "left 2", "four"])
     }
 
-    @Test("another reader of the messages holds no event back") func readers() async {
+    @Test("a message that another reader takes does not delay later events") func readers() async {
         let inbox = SessionInbox()
         let events = SessionEvents(inbox)
         inbox.append(contentsOf: [received("one")])

@@ -67,7 +67,7 @@ import Testing
     func survives() async throws {
         let settings = {
             var settings = TestNetwork.trusting
-            settings.channel.unacknowledgedCount = 2
+            settings.channel.maximumUnacknowledgedCount = 2
             return settings
         }()
         try await TestNetwork.withSession(of: 2, .memory, settings: settings) { network, sessions in

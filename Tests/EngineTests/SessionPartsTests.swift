@@ -92,12 +92,12 @@ import Testing
         #expect(slow.recordMessage(to: reader, now: after(1)) == false)
         #expect(slow.recordMessage(to: absent, now: after(1)) == false)
         #expect(slow.recordMessage(to: sleeper, now: after(1.9)) == false)
-        #expect(slow.recordReading(by: reader, hasUnread: true, now: after(1.5)) == false)
+        #expect(slow.recordDelivery(to: reader, hasUndelivered: true, now: after(1.5)) == false)
         #expect(slow.drain(now: after(1.9), isConnected: { $0 != absent }).isEmpty)
         #expect(slow.drain(now: after(2), isConnected: { $0 != absent }) == [sleeper])
         #expect(slow.isSlow(sleeper) && !slow.isSlow(reader) && !slow.isSlow(absent))
         #expect(slow.deadline == after(3.5))
-        #expect(slow.recordReading(by: reader, hasUnread: false, now: after(3)) == false)
+        #expect(slow.recordDelivery(to: reader, hasUndelivered: false, now: after(3)) == false)
         // It was out of reach until then, and cannot have read.
         #expect(slow.drain(now: after(3.5), isConnected: { $0 != absent }).isEmpty)
         slow.recordLink(to: absent, now: after(4))
@@ -106,7 +106,7 @@ import Testing
         // Both are reported once.
         #expect(slow.deadline == nil)
         #expect(slow.drain(now: after(60), isConnected: { _ in true }).isEmpty)
-        #expect(slow.recordReading(by: sleeper, hasUnread: true, now: after(61)) == true)
+        #expect(slow.recordDelivery(to: sleeper, hasUndelivered: true, now: after(61)) == true)
         #expect(!slow.isSlow(sleeper) && slow.deadline == after(63))
         slow.remove(absent)
         #expect(!slow.isSlow(absent))

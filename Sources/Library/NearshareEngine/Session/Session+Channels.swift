@@ -62,7 +62,7 @@ extension Session.Channel: AsyncSequence {
         /// - Returns: nil when the session is over, or the task is cancelled.
         func next() async -> (value: Value, sender: PeerID)? {
             while let received = await channel.queue.dequeue() {
-                channel.session.recordRead(of: received)
+                channel.session.recordDelivery(of: received)
                 if let value = try? received.message.decodeChannelValue(Value.self) { return (value, received.sender) }
                 channel.session.node.settings.log.info("session: a value of another type in a channel was dropped")
             }

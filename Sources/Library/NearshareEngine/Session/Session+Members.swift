@@ -362,7 +362,7 @@ extension Session {
         driver.reserve()
         driver.streams.startAcceptingStreams()
         node.start { await self.followStreams(of: sessionLink) }
-        driver.datagrams.read { self.handle(datagram: $0, from: sessionLink.peer) }
+        driver.datagrams.read { self.handle(payload: $0, from: sessionLink.peer) }
         if isInitiator {
             // Safe: the empty name is within the limit.
             guard let stream = driver.openStream(.messages, StreamName("")!, with: sessionLink.peer) else {

@@ -115,7 +115,7 @@ extension Session {
         guard !slow.isEmpty else { return }
         for member in slow {
             emit(.slow(member))
-            // Only the founder can.
+            // Only the founder can remove members; at others this fails.
             if settings.slowMembers == .remove { try? remove(member) }
         }
         progress.notifyAll()
@@ -128,8 +128,8 @@ extension Session {
 
     // MARK: Delivery
 
-    /// Waits until messages were read by their receivers' programs, or cannot be read any more.
-    /// - Returns: the receivers that have not read theirs.
+    /// Waits until messages are delivered to their receivers' programs, or lost.
+    /// - Returns: the receivers whose message is lost.
     func waitForDelivery(of receipts: [SentMessage.Receipt]) async throws(SessionError) -> [PeerID] {
         state.withLock { $0.receiptWaiterCount += 1 }
         defer { state.withLock { $0.receiptWaiterCount -= 1 } }
@@ -146,16 +146,18 @@ extension Session {
             if let end = state.end, !receipts.isEmpty { return .failure(end) }
             var failed: [PeerID] = []
             for receipt in receipts {
-                let isDelivered = state.members.isDropped(receipt) ? nil : state.members.isDelivered(receipt)
-                if isDelivered == false { return nil }
-                if isDelivered == nil { failed.append(receipt.member) }
+                switch state.members.delivery(of: receipt) {
+                case .pending: return nil
+                case .delivered: break
+                case .lost: failed.append(receipt.member)
+                }
             }
             return .success(failed)
         }
     }
 
+    /// The session's end is reported even when an argument is wrong.
     /// - Returns: the receivers of a message.
-    /// - Throws: the end of the session before a wrong argument.
     private func targets(_ members: [PeerID]?) throws(SessionError) -> [PeerID] {
         if let members { try check(receivers: members) }
         let found: Result<[PeerID], SessionError> = state.withLock { state in
@@ -276,9 +278,9 @@ extension Session {
             // Under the lock, before another link of the same member delivers the next messages.
             if let arrival { inbox.append(contentsOf: arrival.messages) }
             var hasNewDeadline = false
-            if arrival?.hasRead == true {
-                let hasUnread = state.members.unacknowledgedCount(of: link.peer) > 0
-                hasNewDeadline = state.slow.recordReading(by: link.peer, hasUnread: hasUnread, now: now)
+            if arrival?.hasDeliveries == true {
+                let hasUndelivered = state.members.unacknowledgedCount(of: link.peer) > 0
+                hasNewDeadline = state.slow.recordDelivery(to: link.peer, hasUndelivered: hasUndelivered, now: now)
             }
             return (arrival, state.receiptWaiterCount > 0, state.members.hasMetadataToSend, hasNewDeadline)
         }
@@ -286,6 +288,7 @@ extension Session {
         guard let arrival else { return }
         if !arrival.messages.isEmpty { notifyArrival() }
         if arrival.hasNewMetadata { emitMetadata(of: link.peer) }
+        // Sends the metadata for which there was no room.
         if hasMetadataToSend, arrival.makesRoom || arrival.lostCount != nil { update { _ in } }
         if arrival.hasFrames { link.wake() }
         if arrival.makesRoom || hasReceiptWaiters { progress.notifyAll() }
@@ -297,9 +300,9 @@ extension Session {
         eventQueues.notifyArrival()
     }
 
-    /// Records that the program has received a message. Channels are updated for several messages at once: taking the session's
+    /// Records the delivery of a message to the program. Channels are updated for several messages at once: taking the session's
     /// lock for each would contend with the reader thread.
-    func recordRead(of received: ReceivedMessage) {
+    func recordDelivery(of received: ReceivedMessage) {
         guard received.mode == .reliable else { return }
         let reaction = inbox.recordDelivery(of: received)
         guard reaction.isReportDue || reaction.needsSchedule else { return }
@@ -340,19 +343,19 @@ extension Session {
         link.driver.sendDatagram(payload)
     }
 
-    func handle(datagram: [UInt8], from member: PeerID) {
-        guard let first = datagram.first, let kind = SessionMessage.Kind(rawValue: first),
-            datagram.count <= LinkDatagrams.maximumByteCount, isMember(member)
+    func handle(payload: [UInt8], from member: PeerID) {
+        guard let first = payload.first, let kind = SessionMessage.Kind(rawValue: first),
+            payload.count <= LinkDatagrams.maximumByteCount, isMember(member)
         else { return }
         inbox.append(
             unreliable: ReceivedMessage(
-                sender: member, message: SessionMessage(kind: kind, bytes: Array(datagram.dropFirst())), mode: .unreliable))
+                sender: member, message: SessionMessage(kind: kind, bytes: Array(payload.dropFirst())), mode: .unreliable))
         eventQueues.notifyArrival()
     }
 
-    func receive(datagram packet: [UInt8], tag: UInt64) {
+    func receive(packet: [UInt8], tag: UInt64) {
         guard let link = links.first(where: { $0.datagramTag == tag }) else { return }
-        if let payload = datagrams?.open(packet, on: link) { handle(datagram: payload, from: link.peer) }
+        if let payload = datagrams?.open(packet, on: link) { handle(payload: payload, from: link.peer) }
     }
 
     // MARK: Streams and resources
@@ -362,7 +365,7 @@ extension Session {
     /// - Parameter name: for the other program: at most 255 bytes of UTF-8; may be empty, and need not be unique.
     /// - Throws: ``SessionError/notConnected(_:)`` while the member cannot be reached; ``SessionError/unavailable(_:)`` when 64 streams
     ///   of this node are open on the link, or it is breaking; ``SessionError/invalidParameter(_:)`` for a too long name, and for
-    ///   this node; the reason of ``ended``; cancelled.
+    ///   this node; the reason of ``ended``; ``SessionError/cancelled`` when the task is cancelled.
     public func openStream(named name: String, to member: PeerID) async throws(SessionError) -> ByteStream {
         guard let streamName = StreamName(name) else {
             throw .invalidParameter("the name of a stream has at most \(StreamName.maximumByteCount) bytes")

@@ -201,7 +201,7 @@ public final class Session: Sendable {
     public var events: AsyncStream<Event> {
         AsyncStream(unfolding: { [self] in
             let event = await eventQueues.next()
-            if case .message(let received) = event { recordRead(of: received) }
+            if case .message(let received) = event { recordDelivery(of: received) }
             return event
         })
     }
@@ -212,7 +212,7 @@ public final class Session: Sendable {
     public var messages: AsyncStream<ReceivedMessage> {
         AsyncStream(unfolding: { [self] in
             guard let received = await inbox.dequeue() else { return nil }
-            recordRead(of: received)
+            recordDelivery(of: received)
             return received
         })
     }
@@ -279,7 +279,7 @@ public final class Session: Sendable {
             }
             guard let datagrams else { return }
             do throws(ThreadError) {
-                let receiver = try BlockingThread.start { datagrams.receiveLoop { self.receive(datagram: $0, tag: $1) } }
+                let receiver = try BlockingThread.start { datagrams.receiveLoop { self.receive(packet: $0, tag: $1) } }
                 group.addTask { await receiver.join() }
             } catch {
                 // Then no probe is answered, and unreliable messages go over the links.

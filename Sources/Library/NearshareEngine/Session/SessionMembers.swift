@@ -242,22 +242,26 @@ struct SessionMembers {
         return isAny
     }
 
-    /// Whether a message was dropped.
-    func isDropped(_ receipt: SentMessage.Receipt) -> Bool {
-        channel(of: receipt)?.isDropped(receipt.ticket, of: receipt.generation) == true
-    }
-
     private func channel(of receipt: SentMessage.Receipt) -> MessageChannel? {
         let open = memberships[receipt.member]?.channel
         return open?.epoch == receipt.epoch ? open : closedChannels.last { $0.epoch == receipt.epoch }
     }
 
-    /// Whether a message was delivered; nil when it is lost.
-    func isDelivered(_ receipt: SentMessage.Receipt) -> Bool? {
-        let open = memberships[receipt.member]?.channel
-        let isAcknowledged = channel(of: receipt)?.isAcknowledged(receipt.ticket, of: receipt.generation)
+    /// The state of a sent message.
+    enum Delivery {
+        case pending
+        case delivered
+        /// Dropped before a link carried it, or its receiver has left or restarted.
+        case lost
+    }
+
+    func delivery(of receipt: SentMessage.Receipt) -> Delivery {
+        switch channel(of: receipt)?.isAcknowledged(receipt.ticket, of: receipt.generation) {
+        case true?: .delivered
         // Nothing is acknowledged on a channel that was closed.
-        return open?.epoch != receipt.epoch && isAcknowledged == false ? nil : isAcknowledged
+        case false?: memberships[receipt.member]?.channel.epoch == receipt.epoch ? .pending : .lost
+        case nil: .lost
+        }
     }
 
     mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> SessionMembership.Arrival? {

@@ -60,7 +60,7 @@ struct SessionMembership {
         /// Messages can be appended again, or all were acknowledged.
         var makesRoom = false
         /// Messages were acknowledged, or are lost: fewer wait for the peer's program.
-        var hasRead = false
+        var hasDeliveries = false
     }
 
     mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> Arrival {
@@ -88,7 +88,7 @@ struct SessionMembership {
             arrival.failure = error
         }
         arrival.hasFrames = channel.hasFrame(for: link.channelLink)
-        arrival.hasRead = channel.unacknowledgedCount < unreadCount
+        arrival.hasDeliveries = channel.unacknowledgedCount < unreadCount
         arrival.makesRoom =
             (!hadRoom && channel.hasRoom) || (!hadRoomForUrgent && channel.hasRoomForUrgent) || channel.isEmpty
         return arrival

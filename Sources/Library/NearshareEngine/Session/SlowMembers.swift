@@ -19,7 +19,7 @@ struct SlowMembers: Sendable {
     static let delay = Duration.seconds(2)
 
     /// The time since which each member has not read the messages that wait for it.
-    private var unreadSince: [PeerID: MonotonicInstant] = [:]
+    private var undeliveredSince: [PeerID: MonotonicInstant] = [:]
     private var slow: Set<PeerID> = []
     /// The next time at which a member may become slow; nil for none. Moved at that time only, so that messages which are read at
     /// once change no deadline.
@@ -30,39 +30,39 @@ struct SlowMembers: Sendable {
     /// Records that a message is sent to a member.
     /// - Returns: whether there is a deadline now, and was none before.
     mutating func recordMessage(to id: PeerID, now: MonotonicInstant) -> Bool {
-        guard unreadSince[id] == nil else { return false }
-        unreadSince[id] = now
+        guard undeliveredSince[id] == nil else { return false }
+        undeliveredSince[id] = now
         guard deadline == nil else { return false }
         deadline = now + Self.delay
         return true
     }
 
-    /// Records that a member has read messages.
+    /// Records that messages were delivered to a member's program.
     /// - Returns: whether there is a deadline now, and was none before.
-    mutating func recordReading(by id: PeerID, hasUnread: Bool, now: MonotonicInstant) -> Bool {
-        unreadSince[id] = nil
+    mutating func recordDelivery(to id: PeerID, hasUndelivered: Bool, now: MonotonicInstant) -> Bool {
+        undeliveredSince[id] = nil
         slow.remove(id)
-        return hasUnread && recordMessage(to: id, now: now)
+        return hasUndelivered && recordMessage(to: id, now: now)
     }
 
     /// Records that a member can read again what waits for it: there is a new link.
     mutating func recordLink(to id: PeerID, now: MonotonicInstant) {
-        if unreadSince[id] != nil { unreadSince[id] = now }
+        if undeliveredSince[id] != nil { undeliveredSince[id] = now }
     }
 
     /// Forgets a member that has left.
     mutating func remove(_ id: PeerID) {
-        unreadSince[id] = nil
+        undeliveredSince[id] = nil
         slow.remove(id)
     }
 
     /// Returns the members that have become slow. One that is out of reach cannot read, and gets its time once it is back.
     mutating func drain(now: MonotonicInstant, isConnected: (PeerID) -> Bool) -> [PeerID] {
         guard let deadline, deadline <= now else { return [] }
-        for id in unreadSince.keys.sorted() where !slow.contains(id) && !isConnected(id) { unreadSince[id] = now }
-        let new = unreadSince.filter { !slow.contains($0.key) && now - $0.value >= Self.delay }.keys.sorted()
+        for id in undeliveredSince.keys.sorted() where !slow.contains(id) && !isConnected(id) { undeliveredSince[id] = now }
+        let new = undeliveredSince.filter { !slow.contains($0.key) && now - $0.value >= Self.delay }.keys.sorted()
         slow.formUnion(new)
-        self.deadline = unreadSince.filter { !slow.contains($0.key) }.values.min().map { $0 + Self.delay }
+        self.deadline = undeliveredSince.filter { !slow.contains($0.key) }.values.min().map { $0 + Self.delay }
         return new
     }
 }

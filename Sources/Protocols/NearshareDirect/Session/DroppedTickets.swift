@@ -6,7 +6,7 @@ internal import NearshareBase
 /// reverse. Messages that are not acknowledged yet lie between newer ranges, because fewer than the limit exist.
 struct DroppedTickets: Sendable {
     /// Limit on the ranges of one urgency: one more than there can be gaps with messages that are not acknowledged.
-    static let maximumRangeCount = MessageChannel.Limits().unacknowledgedCount + 1
+    static let maximumRangeCount = MessageChannel.Limits().maximumUnacknowledgedCount + 1
 
     /// In ascending order, and not adjacent.
     private var urgent: [Range<UInt64>] = []

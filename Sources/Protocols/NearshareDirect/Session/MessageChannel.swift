@@ -3,8 +3,8 @@ package import NearshareBase
 /// Reliable messages between two members of a session: in order, each delivered once, over all links that the two have, in
 /// sequence or at the same time (`docs/PROTOCOL.md`, section 12.4).
 ///
-/// Messages are numbered when a link first carries them. The sender keeps them until the receiver's program has taken them. On a
-/// new link, the receiver first sends the number from which it needs them.
+/// Messages are numbered when a link first carries them. The sender keeps them until they are delivered to the receiver's
+/// program. On a new link, the receiver first sends the number from which it needs them.
 ///
 ///     each link:   attached ── peer's resume ──► sending from there ── detached ──► (other links continue)
 ///
@@ -14,9 +14,9 @@ package struct MessageChannel: Sendable {
     package struct Limits: Sendable, Hashable {
         /// Limit on bytes sent and not acknowledged, after which ``MessageChannel/hasRoom`` is false. Values above the default,
         /// which is the window of every receiver, have no effect.
-        package var unacknowledgedByteCount = 2 << 20
+        package var maximumUnacknowledgedByteCount = 2 << 20
         /// Limit on messages sent and not acknowledged.
-        package var unacknowledgedCount = 4096
+        package var maximumUnacknowledgedCount = 4096
 
         /// The window of every receiver.
         package init() {}
@@ -73,8 +73,8 @@ package struct MessageChannel: Sendable {
     /// Limits on urgent messages that wait for the window.
     private static let urgentLimits: Limits = {
         var limits = Limits()
-        limits.unacknowledgedByteCount = 256 << 10
-        limits.unacknowledgedCount = 512
+        limits.maximumUnacknowledgedByteCount = 256 << 10
+        limits.maximumUnacknowledgedCount = 512
         return limits
     }()
 
@@ -177,7 +177,7 @@ package struct MessageChannel: Sendable {
         Position(epoch: ownEpoch, generation: generation, number: receiveWindow.expected.subtractingClamped(1))
     }
 
-    /// Records that the program has taken a message, which opens the window for another one.
+    /// Records the delivery of a message to the program, which opens the window for another one.
     /// - Parameter position: nil for the first of those that wait.
     package mutating func recordDelivery(of message: SessionMessage, at position: Position? = nil) {
         guard let position else { return receiveWindow.recordDelivery(of: message) }
@@ -190,7 +190,7 @@ package struct MessageChannel: Sendable {
 
     /// Whether delivered messages are not acknowledged yet. Acknowledgements wait briefly for a message that can carry them;
     /// after that the caller calls ``acknowledgeNow()``.
-    package var owesAcknowledgement: Bool { links.preferred.map { receiveWindow.delivered > $0.acknowledged } ?? false }
+    package var owesAcknowledgement: Bool { links.preferred.map { receiveWindow.firstUndelivered > $0.acknowledged } ?? false }
 
     /// Makes an owed acknowledgement due.
     package mutating func acknowledgeNow() { isAcknowledgementDue = true }
@@ -220,8 +220,8 @@ package struct MessageChannel: Sendable {
         // Messages that were acknowledged over another link are skipped.
         let number = max(next, sendQueue.firstNumber)
         if let entry = sendQueue.message(number, within: Self.window) { return .message(entry, number: number) }
-        guard receiveWindow.delivered > link.acknowledged else { return nil }
-        let isDue = isAcknowledgementDue || receiveWindow.owesMuch(acknowledged: link.acknowledged, Self.window)
+        guard receiveWindow.firstUndelivered > link.acknowledged else { return nil }
+        let isDue = isAcknowledgementDue || receiveWindow.isAcknowledgementDue(acknowledged: link.acknowledged, Self.window)
         return isDue ? .acknowledgement : nil
     }
 
@@ -237,17 +237,18 @@ package struct MessageChannel: Sendable {
             if number == sendQueue.nextNumber { sendQueue.assignNextNumber() }
             recordAcknowledgement(on: id)
             return ChannelFrame.message(
-                number: number, acknowledged: receiveWindow.delivered, kind: entry.wireKind, bytes: entry.message.bytes[...]
+                number: number, acknowledged: receiveWindow.firstUndelivered, kind: entry.wireKind,
+                bytes: entry.message.bytes[...]
             ).encoded
         case .acknowledgement:
             recordAcknowledgement(on: id)
-            return ChannelFrame.acknowledgement(receiveWindow.delivered).encoded
+            return ChannelFrame.acknowledgement(receiveWindow.firstUndelivered).encoded
         case nil: return nil
         }
     }
 
     private mutating func recordAcknowledgement(on id: LinkID) {
-        let delivered = receiveWindow.delivered
+        let delivered = receiveWindow.firstUndelivered
         links.update(id) { $0.acknowledged = delivered }
         receiveWindow.recordAcknowledgement()
         isAcknowledgementDue = false
@@ -311,7 +312,7 @@ package struct MessageChannel: Sendable {
         }
         peerEpoch = remoteEpoch
         // Each new link repeats the acknowledgement.
-        isAcknowledgementDue = receiveWindow.delivered > 0
+        isAcknowledgementDue = receiveWindow.firstUndelivered > 0
         // A peer that does not know this epoch receives everything that is not acknowledged. For one that does, messages that
         // it has received and not delivered are not repeated; they fill the window on both sides.
         let knowsEpoch = localEpoch == ownEpoch

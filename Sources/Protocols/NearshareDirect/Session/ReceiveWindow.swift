@@ -1,12 +1,11 @@
 internal import NearshareBase
 
-/// The receiving part of a ``MessageChannel``: the order of messages, and the window of those that the program has not taken
-/// yet.
+/// The receiving part of a ``MessageChannel``: the order of messages, and the window of those that are not delivered yet.
 struct ReceiveWindow: Sendable {
     /// The number of the next message to receive.
     private(set) var expected: UInt64 = 0
     /// The number of the first message that was not delivered to the program.
-    private(set) var delivered: UInt64 = 0
+    private(set) var firstUndelivered: UInt64 = 0
     /// Later messages that were delivered before it: the program reads each channel of values on its own.
     private var early: Set<UInt64> = []
     /// The window's cost of messages of this epoch, received and not delivered.
@@ -30,8 +29,8 @@ struct ReceiveWindow: Sendable {
     mutating func receive(_ number: UInt64, _ window: MessageChannel.Limits) throws(MalformedInput) -> Bool {
         guard number <= expected else { throw MalformedInput("message: an earlier one is missing") }
         guard number == expected else { return false }
-        guard expected.subtractingClamped(delivered) < UInt64(window.unacknowledgedCount),
-            pendingByteCount < window.unacknowledgedByteCount, hasStale(below: Self.maximumStaleWindowCount, window)
+        guard expected.subtractingClamped(firstUndelivered) < UInt64(window.maximumUnacknowledgedCount),
+            pendingByteCount < window.maximumUnacknowledgedByteCount, hasStale(below: Self.maximumStaleWindowCount, window)
         else { throw MalformedInput("message: more than the window allows") }
         // Bounded: counts messages that were received.
         expected += 1
@@ -41,21 +40,21 @@ struct ReceiveWindow: Sendable {
     /// Adds a received message to the window.
     mutating func store(_ message: SessionMessage) { pendingByteCount += message.windowByteCount }
 
-    /// Counts the message that was received last as delivered: it is of an unknown kind.
+    /// Counts the message received last, whose kind is unknown, as delivered.
     mutating func skip() { recordDelivery(of: expected.subtractingClamped(1)) }
 
-    /// Records that the program has taken the first message that waits.
+    /// Records the delivery of the first message that waits.
     mutating func recordDelivery(of message: SessionMessage) {
-        if staleCount > 0 { recordStaleDelivery(of: message) } else { recordDelivery(of: message, number: delivered) }
+        if staleCount > 0 { recordStaleDelivery(of: message) } else { recordDelivery(of: message, number: firstUndelivered) }
     }
 
-    /// Records that the program has taken a message of this epoch.
+    /// Records the delivery of a message of this epoch.
     mutating func recordDelivery(of message: SessionMessage, number: UInt64) {
         pendingByteCount = max(0, pendingByteCount - message.windowByteCount)
         if recordDelivery(of: number) { owedByteCount += message.windowByteCount }
     }
 
-    /// Records that the program has taken a message of an earlier epoch.
+    /// Records the delivery of a message of an earlier epoch.
     mutating func recordStaleDelivery(of message: SessionMessage) {
         staleByteCount = max(0, staleByteCount - message.windowByteCount)
         staleCount = staleCount.subtractingClamped(1)
@@ -64,14 +63,15 @@ struct ReceiveWindow: Sendable {
     /// - Returns: false for a message that was not received, or delivered before.
     @discardableResult
     private mutating func recordDelivery(of number: UInt64) -> Bool {
-        guard number >= delivered, number < expected, early.insert(number).inserted else { return false }
-        while early.remove(delivered) != nil { delivered = delivered.addingClamped(1) }
+        guard number >= firstUndelivered, number < expected, early.insert(number).inserted else { return false }
+        while early.remove(firstUndelivered) != nil { firstUndelivered = firstUndelivered.addingClamped(1) }
         return true
     }
 
-    /// Whether enough is unacknowledged for an acknowledgement of its own, long before the peer's window is exhausted.
-    func owesMuch(acknowledged: UInt64, _ window: MessageChannel.Limits) -> Bool {
-        delivered.subtractingClamped(acknowledged) >= Self.owedCount || owedByteCount >= window.unacknowledgedByteCount / 4
+    /// Whether so much is unacknowledged that an acknowledgement is sent without waiting for a message to carry it.
+    func isAcknowledgementDue(acknowledged: UInt64, _ window: MessageChannel.Limits) -> Bool {
+        firstUndelivered.subtractingClamped(acknowledged) >= Self.maximumUnacknowledgedDeliveryCount
+            || owedByteCount >= window.maximumUnacknowledgedByteCount / 4
     }
 
     /// Records that everything delivered was acknowledged.
@@ -79,22 +79,23 @@ struct ReceiveWindow: Sendable {
 
     /// Starts again at number 0; messages that are not delivered become stale.
     mutating func restart() {
-        staleCount = staleCount.addingClamped(expected.subtractingClamped(delivered).subtractingClamped(UInt64(early.count)))
+        staleCount = staleCount.addingClamped(
+            expected.subtractingClamped(firstUndelivered).subtractingClamped(UInt64(early.count)))
         staleByteCount += pendingByteCount
-        (expected, delivered, early, pendingByteCount, owedByteCount) = (0, 0, [], 0, 0)
+        (expected, firstUndelivered, early, pendingByteCount, owedByteCount) = (0, 0, [], 0, 0)
     }
 
     /// Whether a new link may resume: a restarted peer then fills another window.
     func hasRoomForEpoch(_ window: MessageChannel.Limits) -> Bool { hasStale(below: 1, window) }
 
     private func isStale(below windowCount: Int, _ window: MessageChannel.Limits) -> Bool {
-        staleCount < UInt64(windowCount * window.unacknowledgedCount)
-            && staleByteCount < windowCount * window.unacknowledgedByteCount
+        staleCount < UInt64(windowCount * window.maximumUnacknowledgedCount)
+            && staleByteCount < windowCount * window.maximumUnacknowledgedByteCount
     }
 
     /// Limit on the messages of earlier epochs, in windows. Less than one window is unread when a link resumes, and the epoch
     /// before it may have another one, which its last message may exceed. More comes from peers that do not wait for the resume
     /// frame, or that restart on several links (R7).
     private static let maximumStaleWindowCount = 3
-    private static let owedCount: UInt64 = 64
+    private static let maximumUnacknowledgedDeliveryCount: UInt64 = 64
 }

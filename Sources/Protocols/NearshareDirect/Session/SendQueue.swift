@@ -61,7 +61,7 @@ struct SendQueue: Sendable {
         var expiries: [MonotonicInstant] { elements.compactMap { $0?.expiry } }
 
         func hasRoom(_ limits: MessageChannel.Limits) -> Bool {
-            count < limits.unacknowledgedCount && byteCount < limits.unacknowledgedByteCount
+            count < limits.maximumUnacknowledgedCount && byteCount < limits.maximumUnacknowledgedByteCount
         }
     }
 
@@ -87,7 +87,7 @@ struct SendQueue: Sendable {
 
     /// Whether fewer messages and bytes are unacknowledged than the limits allow.
     func hasRoom(_ limits: MessageChannel.Limits) -> Bool {
-        count < limits.unacknowledgedCount && windowByteCount < limits.unacknowledgedByteCount
+        count < limits.maximumUnacknowledgedCount && windowByteCount < limits.maximumUnacknowledgedByteCount
     }
 
     /// Whether fewer urgent messages wait than the limits allow, whatever else does.

@@ -235,8 +235,8 @@ private struct ChannelPair {
         let byteCount = waiting[side].reduce(0) { $0 + $1.bytes.count }
         let limits = MessageChannel.Limits()
         try DecoderProperty.require(
-            waiting[side].count <= 4 * limits.unacknowledgedCount
-                && byteCount <= 4 * limits.unacknowledgedByteCount + SessionMessage.maximumByteCount,
+            waiting[side].count <= 4 * limits.maximumUnacknowledgedCount
+                && byteCount <= 4 * limits.maximumUnacknowledgedByteCount + SessionMessage.maximumByteCount,
             "\(waiting[side].count) messages of \(byteCount) bytes wait")
         guard !isUntrusted, let number = UInt64(bigEndianBytes: message.bytes.prefix(8)) else { return }
         try DecoderProperty.require(Int(number) > lastReceived[side], "message \(number) after \(lastReceived[side])")
