@@ -239,7 +239,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         var expected: [ArraySlice<UInt8>] = []
         for _ in 0..<20 {
             let packet = MeshSamples.packets.randomElement(using: &random)!
-            let isPadded = packet.isPaddedOnAir && Bool.random(using: &random)
+            let isPadded = packet.isPaddedOnWire && Bool.random(using: &random)
             stream += try packet.encoded(isPadded: isPadded)
             expected.append(try packet.encoded()[...])
             if random.once(in: 4) { stream += [0, 0xff, 3].prefix(Int.random(in: 0...3, using: &random)) }
@@ -281,7 +281,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
     @Test("M1: each decoding step terminates on arbitrary input", arguments: 0..<300 as Range<UInt64>)
     func mutation(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
-        let stream = try MeshSamples.packets.flatMap { try $0.encoded(isPadded: $0.isPaddedOnAir) }.mutated(using: &random)
+        let stream = try MeshSamples.packets.flatMap { try $0.encoded(isPadded: $0.isPaddedOnWire) }.mutated(using: &random)
         for frame in frames([stream[...]]) { #expect(frame.count >= 22, "seed \(seed)") }
     }
 }

@@ -35,7 +35,7 @@ import Testing
                 #expect(vector.encodeFails == true, name)
                 continue
             }
-            #expect(packet.isPaddedOnAir == vector.bleFrameIsPadded, name)
+            #expect(packet.isPaddedOnWire == vector.bleFrameIsPadded, name)
             if vector.encodeFails == true {
                 #expect(throws: MalformedInput.self, name) { try packet.encoded() }
                 #expect(throws: MalformedInput.self, name) { try packet.encoded(isPadded: true) }

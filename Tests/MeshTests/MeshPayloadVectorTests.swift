@@ -199,8 +199,8 @@ import Testing
             if vector.content != nil {
                 #expect(vector.transferId == Hex.encode(SHA256Hasher.digest(Array(packet.payload))), name)
             }
-            #expect(packet.isPaddedOnAir == vector.framePadded, name)
-            let frame = try packet.encoded(isPadded: packet.isPaddedOnAir)
+            #expect(packet.isPaddedOnWire == vector.framePadded, name)
+            let frame = try packet.encoded(isPadded: packet.isPaddedOnWire)
             #expect(vector.frame.matches(frame), name)
             let plan = try MeshFragmentation(
                 packet, frame: frame, id: try #require(MeshFragment.ID(bytes: try hexBytes(vector.fragmentIdHex))),
@@ -241,7 +241,7 @@ import Testing
                 #expect(plan.count == 1 && !plan.joinedEqualsFullFrame, name)
                 try Self.expectJoined(try packet.encoded(isPadded: true), of: plan, packet)
             } else {
-                let whole = try packet.encoded(isPadded: packet.isPaddedOnAir)
+                let whole = try packet.encoded(isPadded: packet.isPaddedOnWire)
                 let id = try #require(MeshFragment.ID(bytes: try hexBytes(plan.randomFragmentIdHex)))
                 let ours = try MeshFragmentation(packet, frame: whole, id: id, chunkByteCount: plan.chunkSize)
                 #expect(ours.count == plan.count && ours[0].version.rawValue == plan.fragmentVersion, name)

@@ -78,14 +78,14 @@ import Testing
         let wasAnnounced = table.remove(anna.peerID)
         #expect(wasAnnounced)
         let forged = mallory.signingKey.publicKey
-        #expect(table.verdict(on: forged, for: anna.peerID) == .contested)
+        #expect(table.comparePin(of: anna.peerID, with: forged) == .contested)
         table.insert(anna.peerID, publicMessageLimiter: budget(), now: now)
         let state = MeshPeerState(capabilities: [], signingKey: forged.bytes)
         #expect(!table.hasStated(state, signingKey: forged, anna.peerID))
         _ = table.apply(state, signingKey: forged, of: anna.peerID)
         #expect(table.hasStated(state, signingKey: forged, anna.peerID))
-        #expect(table.verdict(on: forged, for: anna.peerID) == .accepted)
-        #expect(table.verdict(on: anna.signingKey.publicKey, for: anna.peerID) == .forged)
+        #expect(table.comparePin(of: anna.peerID, with: forged) == .accepted)
+        #expect(table.comparePin(of: anna.peerID, with: anna.signingKey.publicKey) == .forged)
     }
 
     @Test func `a claim on a link makes a new neighbour only once`() throws {

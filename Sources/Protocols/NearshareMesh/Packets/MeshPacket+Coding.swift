@@ -23,7 +23,7 @@ extension MeshPacket {
         package static let standard = Compression.level(5)
     }
 
-    /// - Parameter isPadded: whether to pad to a block size, as for signing and for the types of ``isPaddedOnAir``.
+    /// - Parameter isPadded: whether to pad to a block size, as for signing and for the types of ``isPaddedOnWire``.
     /// - Throws: ``MalformedInput`` for a payload over 65,535 bytes in version 1, or more than 255 hops.
     package func encoded(
         isPadded: Bool = false, compression: Compression = .standard, using compressor: inout PayloadCompressor
@@ -115,5 +115,5 @@ extension MeshPacket {
     }
 
     /// Whether the packet is padded on a link: handshakes and sealed packets are, others are not (section 2.5).
-    package var isPaddedOnAir: Bool { type == .noiseHandshake || type == .noiseEncrypted }
+    package var isPaddedOnWire: Bool { type == .noiseHandshake || type == .noiseEncrypted }
 }

@@ -9,7 +9,7 @@ extension MeshRouter {
         guard
             links.budgets.admitFrame(
                 byteCount: bytes.count, isPlain: MeshFrame.isPlain(bytes), on: link, now: now.monotonic),
-            mayDecode(bytes, from: link, now: now)
+            admitDecoding(bytes, from: link, now: now)
         else {
             unreadFrameCount += 1
             return
@@ -22,8 +22,8 @@ extension MeshRouter {
         sendDueFragments(now: now)
     }
 
-    /// Whether a frame is plain, or its link may have more bytes inflated.
-    private mutating func mayDecode(_ bytes: ArraySlice<UInt8>, from link: MeshLinkID, now: Moment) -> Bool {
+    /// Whether a frame is not compressed, or its link may have more bytes inflated.
+    private mutating func admitDecoding(_ bytes: ArraySlice<UInt8>, from link: MeshLinkID, now: Moment) -> Bool {
         !MeshFrame.isCompressed(bytes) || links.budgets.consume(.inflatedBytes, on: link, now: now.monotonic)
     }
 
@@ -77,7 +77,7 @@ extension MeshRouter {
         let packet = frame.packet
         guard packet.type == .announce, packet.ttl == MeshPacket.maximumTTL, timers.isClockWarningDue(now: now.monotonic),
             let announcement = try? MeshAnnouncement(decoding: packet.payload),
-            let key = try? SigningPublicKey(announcement.signingKey), isSigned(frame, by: key, from: link, now: now)
+            let key = try? SigningPublicKey(announcement.signingKey), verifySignature(of: frame, by: key, from: link, now: now)
         else { return }
         timers.recordClockWarning(now: now.monotonic)
         let wall = now.wall.unixMilliseconds
@@ -87,14 +87,15 @@ extension MeshRouter {
 
     // MARK: Dispatch
 
-    /// The fragments from which a packet was reassembled. The packet itself is never relayed, because its fragments were.
+    /// The id and the ttl of the fragments from which a packet was reassembled. The packet itself is never relayed, because its
+    /// fragments were.
     struct FragmentOrigin {
         let id: MeshFragment.ID
         let ttl: UInt8
     }
 
     enum Handling {
-        /// Not authentic: neither recorded nor relayed.
+        /// Not authentic, malformed, a repetition, contested, or beyond a limit: neither recorded nor relayed.
         case rejected
         case handled
         /// A sealed packet that no session could open: handled, but its fragments may be forged.
@@ -154,14 +155,14 @@ extension MeshRouter {
         now: Moment
     ) -> SignatureCheck {
         guard let key = peers[frame.packet.sender]?.signingKey else { return .unknownSender }
-        return isSigned(frame, by: key, from: link, at: cost, now: now) ? .valid : .invalid
+        return verifySignature(of: frame, by: key, from: link, at: cost, now: now) ? .valid : .invalid
     }
 
     /// Checks a signature at the cost of the link on which the frame was received (M2, R9).
     /// - Parameter cost: the bucket of packets of this kind, so that none uses up another's.
     /// - Returns: false also when the link's budget is used up, for signatures or for compressing payloads again (M20).
-    mutating func isSigned(
-        _ frame: MeshFrame, by key: SigningPublicKey, from link: MeshLinkID,
+    mutating func verifySignature(
+        of frame: MeshFrame, by key: SigningPublicKey, from link: MeshLinkID,
         at cost: LinkWork = .signatures, now: Moment
     ) -> Bool {
         // Answers to this node must not use up the rate of what the neighbour itself has to say.
@@ -197,11 +198,11 @@ extension MeshRouter {
             !peers.isRepetition(
                 announcement, name: name, of: sender, on: link, isUnrelayed: isUnrelayed, now: now.monotonic)
         else { return .rejected }
-        let verdict = peers.verdict(on: signingKey, for: sender)
-        guard verdict != .forged, !peers.hasLeft(sender, since: packet.timestamp, signingKey: signingKey),
-            isSigned(frame, by: signingKey, from: link, now: now)
+        let pinned = peers.comparePin(of: sender, with: signingKey)
+        guard pinned != .forged, !peers.hasLeft(sender, since: packet.timestamp, signingKey: signingKey),
+            verifySignature(of: frame, by: signingKey, from: link, now: now)
         else { return .rejected }
-        if verdict == .contested {
+        if pinned == .contested {
             contest(frame, from: link, now: now)
             return .rejected
         }
@@ -332,7 +333,7 @@ extension MeshRouter {
         let sender = frame.packet.sender
         guard frame.packet.ttl == 0, let record = peers[sender], record.links.claimed.contains(link),
             let key = record.signingKey, let request = try? MeshSyncRequest(decoding: frame.packet.payload),
-            isSigned(frame, by: key, from: link, at: .directedSignatures, now: now)
+            verifySignature(of: frame, by: key, from: link, at: .directedSignatures, now: now)
         else { return }
         for missing in sync.answer(request, on: link, now: now.monotonic) {
             var packet = missing.packet
@@ -401,8 +402,8 @@ extension MeshRouter {
         }
     }
 
-    /// Adds the copy of a fragment to this link's set, although another link has brought it first: that one may have forged others
-    /// of the same packet.
+    /// Adds a fragment to this link's set although another link brought it first: the other link may have forged further fragments
+    /// of the packet.
     private mutating func receiveContestedFragment(_ packet: MeshPacket, from link: MeshLinkID, now: Moment) {
         guard packet.type == .fragment, packet.recipient == id || !packet.isDirected,
             let fragment = try? MeshFragment(decoding: packet.payload), incoming.isContested(fragment, from: packet.sender)
@@ -410,13 +411,13 @@ extension MeshRouter {
         _ = handleFragment(packet, from: link, inside: nil, now: now)
     }
 
-    /// - Returns: false when the packet was not put together from the pieces that its sender has cut.
+    /// - Returns: false when the reassembled packet is not the one that its sender fragmented.
     private mutating func handleReassembled(
         _ bytes: [UInt8], of fragment: MeshFragment, in packet: MeshPacket, from link: MeshLinkID,
         inside outer: FragmentOrigin?,
         now: Moment
     ) -> Bool {
-        guard mayDecode(bytes[...], from: link, now: now) else { return false }
+        guard admitDecoding(bytes[...], from: link, now: now) else { return false }
         let whole = try? MeshFrame(decodingReassembled: bytes)
         // The bytes of the fragments were charged as they arrived.
         chargeInflation(of: bytes[...], whole, from: link, now: now)
@@ -464,7 +465,7 @@ extension MeshRouter {
         trace.record(.relayed(linkCount: targets.count, ttl: decision.ttl), packet, at: now.wall)
         history.recordRelay(of: key, packet, ttl: decision.ttl)
         var bytes = frame.relayedBytes(withTTL: decision.ttl)
-        if packet.isPaddedOnAir { bytes = MeshPadding.padded(bytes) }
+        if packet.isPaddedOnWire { bytes = MeshPadding.padded(bytes) }
         var relayed = packet
         relayed.ttl = decision.ttl
         relayed.isSyncResponse = false
@@ -478,8 +479,8 @@ extension MeshRouter {
             RelayContext(type: packet.type, ttl: packet.ttl, hasRecipient: packet.recipient != nil, degree: peers.degree))
     }
 
-    /// Corrects the ttl of a known packet, of which a copy with a higher one was received. The ttl is not signed: a faster neighbour
-    /// could otherwise end a packet's way by lowering it (M18).
+    /// Raises the ttl of a packet that is recorded already when a copy with a higher ttl arrives. The ttl is not signed: a faster
+    /// neighbour could otherwise end a packet's way by lowering it (M18).
     ///
     /// Nothing is delivered again. A packet that still waits for its relay delay is changed there. One that was sent is relayed
     /// again where that gains at least ``minimumTTLGain`` hops, so no packet is relayed more than three times. Copies over longer

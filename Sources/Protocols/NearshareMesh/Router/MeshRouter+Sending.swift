@@ -47,7 +47,7 @@ extension MeshRouter {
         do {
             let packet = isSigned ? try node.sign(packet) : packet
             if packet.type == .message { sync.insert(try MeshFrame(packet, using: &node.compressor)) }
-            let frame = try packet.encoded(isPadded: packet.isPaddedOnAir, using: &node.compressor)
+            let frame = try packet.encoded(isPadded: packet.isPaddedOnWire, using: &node.compressor)
             let targets = given ?? routing.links(for: packet)
             for link in targets { write(frame, of: packet, on: link, origin: .own) }
             // The time of an own packet is that of its creation.

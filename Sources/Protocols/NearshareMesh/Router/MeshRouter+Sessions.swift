@@ -89,7 +89,7 @@ extension MeshRouter {
         let peer = frame.packet.sender
         let isSignedByPeer =
             peers[peer]?.signingKey.map {
-                isSigned(frame, by: $0, from: link, at: .directedSignatures, now: now)
+                verifySignature(of: frame, by: $0, from: link, at: .directedSignatures, now: now)
             } ?? false
         guard isSignedByPeer || links.budgets.consume(.handshakes, on: link, now: now.monotonic),
             ensureRecord(peer, from: link, now: now.monotonic)
@@ -245,7 +245,7 @@ extension MeshRouter {
         }
         // Nearshare signs what it seals, so an unsigned message of such a peer is forged (M3).
         if let record = peers[peer], record.supports(.fileOffers), let key = record.signingKey,
-            !isSigned(frame, by: key, from: link, at: .directedSignatures, now: now)
+            !verifySignature(of: frame, by: key, from: link, at: .directedSignatures, now: now)
         {
             return
         }

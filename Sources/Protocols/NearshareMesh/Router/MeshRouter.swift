@@ -161,7 +161,7 @@ package struct MeshRouter: Sendable {
     /// Compares a key that signs in a peer's name with the one that the peer has proven.
     package func status(of key: SigningPublicKey, of id: PeerID) -> SigningKeyStatus {
         guard peers.hasProvenSigningKey(id) else { return .unknown }
-        return peers.verdict(on: key, for: id) == .accepted ? .proven : .forged
+        return peers.comparePin(of: id, with: key) == .accepted ? .proven : .forged
     }
 
     /// Whether a peer has stated its signing key inside a session, or the user has its contact.
