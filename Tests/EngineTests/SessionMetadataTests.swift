@@ -92,6 +92,28 @@ import Testing
         }
     }
 
+    @Test("a member that returns is heard once less than a window of its earlier messages is unread") func heldBack()
+        async throws
+    {
+        try await TestNetwork.withSession(of: 2, .memory) { network, sessions in
+            for _ in 0..<4096 { try await sessions[1].send(SessionMessage(text: "unread")) }
+            try await sessions[0].waitUnannounced { $0.inbox.arrivedCount == 4096 }
+            await sessions[1].leave(waiting: .zero)
+            try await sessions[0].wait { $0.members.isEmpty }
+            try await withNode(network.settings(1)) { again in
+                let listener = try again.listen()
+                async let accepted = listener.sessionInvitations.first { _ in true }?.accept(TestNetwork.trusting)
+                _ = try await sessions[0].invite(network.destination(1, listener.port))
+                let session = try #require(await accepted)
+                try session.setMetadata("back")
+                #expect(sessions[0].members.first?.metadata == nil)
+                #expect(await sessions[0].messages.first { _ in true }?.message.text == "unread")
+                try await sessions[0].waitReadingChanges { $0.members.first?.metadata == "back" }
+                await session.leave()
+            }
+        }
+    }
+
     @Test("metadata reaches members without a direct link") func reachesAll() async throws {
         var settings = TestNetwork.trusting
         settings.memberLimit = 12
