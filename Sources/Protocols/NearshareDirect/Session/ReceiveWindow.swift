@@ -88,7 +88,8 @@ struct ReceiveWindow: Sendable {
     /// Whether a new link may resume: a restarted peer then fills another window.
     func hasRoomForEpoch(_ window: MessageChannel.Limits) -> Bool { hasStale(below: 1, window) }
 
-    private func isStale(below windowCount: Int, _ window: MessageChannel.Limits) -> Bool {
+    /// Whether the messages of earlier epochs are fewer than so many windows hold.
+    private func hasStale(below windowCount: Int, _ window: MessageChannel.Limits) -> Bool {
         staleCount < UInt64(windowCount * window.maximumUnacknowledgedCount)
             && staleByteCount < windowCount * window.maximumUnacknowledgedByteCount
     }
