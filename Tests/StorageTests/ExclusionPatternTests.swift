@@ -1,9 +1,10 @@
 import Foundation
 import NearshareBase
 import NearshareInterfaces
-import NearshareStorage
 import NearshareTesting
 import Testing
+
+@testable import NearshareStorage
 
 /// The cases are those of rsync's manual, "PATTERN MATCHING RULES".
 @Suite("patterns of what is not sent")
@@ -46,6 +47,15 @@ struct ExclusionPatternTests {
             ("build/*.c", ["build/x.c", "day/build/y.c"]), ("/*/*.c", ["build/x.c"]),
             ("/**.c", ["a.c", "build/x.c", "day/build/y.c"]),
             ("[ab].c", ["a.c"]), ("ay/notes", []),
+            // Beside `**`, too, one star or question mark matches no slash.
+            ("/*/**.c", ["build/x.c", "day/build/y.c"]), ("/*/build/**.c", ["day/build/y.c"]),
+            ("/*/y**", []), ("/**/build?y.c", []), ("/day/**/y.?", ["day/build/y.c"]),
+            // With `**` a pattern without a slash is matched against the path, from the beginning of a name on.
+            ("day**c", ["day/build/y.c"]), ("ay**c", []), ("build**c", ["build/x.c", "day/build/y.c"]),
+            ("day/***", ["day/build/y.c", "day/notes", "day/a.o"]),
+            ("build[/]x.c", []), ("/[!a-c].o", []), ("[[:alpha:]].[]o]", ["a.o", "day/a.o"]), ("a[.c", []),
+            ("a\\.?", ["a.o", "a.c", "day/a.o"]),
+            ("a\\.o", []),
         ])
     func patterns(_ pattern: String, _ excluded: [String]) throws {
         #expect(try entries(without: [pattern]) == Self.all.subtracting(excluded))
@@ -73,6 +83,14 @@ struct ExclusionPatternTests {
         #expect(throws: StorageError.self) { try options.exclusions.add(linesOf: folder("none")) }
         try Data(count: (1 << 20) + 1).write(to: URL(filePath: folder("large")))
         #expect(throws: StorageError.self) { try options.exclusions.add(linesOf: folder("large")) }
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `a pattern of many stars takes no longer than its length times that of the name`() throws {
+        var patterns = ExclusionPatterns()
+        let isAdded = patterns.add(String(repeating: "a*", count: 100) + "**b")
+        let name = try #require(ClaimedFileName(String(repeating: "a", count: 255)))
+        #expect(isAdded && !patterns.match([name, name], isFolder: false))
     }
 
     @Test("patterns that can match nothing are refused", arguments: ["", "/", "a\0b"])

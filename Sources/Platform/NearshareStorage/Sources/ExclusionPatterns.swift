@@ -4,28 +4,119 @@ package import NearshareInterfaces
 
 /// Patterns of entries that the user does not want to send, with the meaning of rsync's `--exclude`.
 ///
-/// A pattern without a slash matches the name of an entry at any depth; another one matches the end of the entry's path, or,
-/// after a leading slash, the whole path, which begins below the folder that is sent. A trailing slash matches folders only.
-/// `*` and `?` match no slash, `**` matches any.
+/// A pattern without a slash and without `**` matches the name of an entry at any depth; another one matches the end of the
+/// entry's path, from the beginning of a name on, or, after a leading slash, the whole path, which begins below the folder that is
+/// sent. A trailing slash, or `/***`, matches folders only. `*`, `?` and `[…]` match no slash, `**` matches any.
 package struct ExclusionPatterns: Sendable, Hashable {
     private struct Pattern: Sendable, Hashable {
-        /// Without the leading and the trailing slash.
-        let text: String
+        private let parts: [Part]
         let matchesFoldersOnly: Bool
         let isAnchored: Bool
         let matchesPath: Bool
-        let flags: Int32
 
         init?(_ line: String) {
-            var text = line[...]
-            matchesFoldersOnly = text.count > 1 && text.hasSuffix("/")
+            var text = Array(line.utf8)[...]
+            if text.count > 4, text.suffix(4).elementsEqual("/***".utf8) { text.removeLast(3) }
+            matchesFoldersOnly = text.count > 1 && text.last == Part.slash
             if matchesFoldersOnly { text.removeLast() }
-            isAnchored = text.hasPrefix("/")
+            isAnchored = text.first == Part.slash
             if isAnchored { text.removeFirst() }
-            guard !text.isEmpty, !text.utf8.contains(0) else { return nil }
-            self.text = String(text)
-            matchesPath = isAnchored || text.contains("/")
-            flags = text.contains("**") ? 0 : FNM_PATHNAME
+            guard !text.isEmpty, !text.contains(0) else { return nil }
+            // In a pattern without wildcards a backslash is a byte of the name.
+            let hasWildcards = text.contains { "*?[".utf8.contains($0) }
+            var parts: [Part] = []
+            while !text.isEmpty { parts.append(hasWildcards ? Part(removingFirstOf: &text) : .byte(text.removeFirst())) }
+            self.parts = parts
+            matchesPath = isAnchored || parts.contains(.byte(Part.slash)) || parts.contains(.doubleStar)
+        }
+
+        /// Follows all ways to match at once: the time is bounded by the product of both lengths.
+        func matches(_ text: [UInt8]) -> Bool {
+            // At each index whether the parts before it match the bytes so far, from the beginning of a name on.
+            var reached = [true] + parts.map { _ in false }
+            for (index, part) in parts.enumerated() { reached[index + 1] = reached[index] && part.isRun }
+            for byte in text {
+                var wasReached = reached[0]
+                reached[0] = !isAnchored && byte == Part.slash
+                for (index, part) in parts.enumerated() {
+                    let isMatched = wasReached && part.matches(byte)
+                    wasReached = reached[index + 1]
+                    if part.isRun, isMatched { reached[index] = true }
+                    reached[index + 1] = part.isRun ? reached[index] : isMatched
+                }
+            }
+            return reached[parts.count]
+        }
+    }
+
+    /// A part of a pattern, which matches one byte, or a run of bytes.
+    private enum Part: Sendable, Hashable {
+        case byte(UInt8)
+        /// The bytes that a bracket expression matches.
+        case oneOf(Set<UInt8>)
+        case questionMark
+        case star
+        case doubleStar
+
+        static let slash = UInt8(ascii: "/")
+
+        /// - Parameter text: not empty.
+        init(removingFirstOf text: inout ArraySlice<UInt8>) {
+            let first = text.removeFirst()
+            switch first {
+            case UInt8(ascii: "*"):
+                self = text.first == first ? .doubleStar : .star
+                text = text.drop { $0 == first }
+            case UInt8(ascii: "?"):
+                self = .questionMark
+            case UInt8(ascii: "\\"):
+                self = .byte(text.popFirst() ?? first)
+            case UInt8(ascii: "["):
+                // A bracket that is not closed is a byte of the name.
+                guard let end = Self.bracketEnd(in: text) else {
+                    self = .byte(first)
+                    return
+                }
+                let expression = "[" + String(decoding: text[...end], as: UTF8.self)
+                text = text[(end + 1)...]
+                let bytes = (UInt8(1)...UInt8.max).filter { byte in
+                    byte != Self.slash && fnmatch(expression, [CChar(bitPattern: byte), 0], 0) == 0
+                }
+                self = .oneOf(Set(bytes))
+            default:
+                self = .byte(first)
+            }
+        }
+
+        /// The index of the bracket that closes an expression; nil for none.
+        /// - Parameter text: after the opening bracket.
+        private static func bracketEnd(in text: ArraySlice<UInt8>) -> Int? {
+            var rest = text
+            if let first = rest.first, "!^".utf8.contains(first) { rest.removeFirst() }
+            // Another bracket in the first place is one of the bytes.
+            if rest.first == UInt8(ascii: "]") { rest.removeFirst() }
+            while let next = rest.popFirst() {
+                switch next {
+                case UInt8(ascii: "]"): return rest.startIndex - 1
+                case UInt8(ascii: "\\"): rest = rest.dropFirst()
+                // A class such as `[:digit:]`.
+                case UInt8(ascii: "[") where rest.first == UInt8(ascii: ":"):
+                    rest = rest.drop { $0 != UInt8(ascii: "]") }.dropFirst()
+                default: break
+                }
+            }
+            return nil
+        }
+
+        var isRun: Bool { self == .star || self == .doubleStar }
+
+        func matches(_ byte: UInt8) -> Bool {
+            switch self {
+            case .byte(let own): byte == own
+            case .oneOf(let bytes): bytes.contains(byte)
+            case .questionMark, .star: byte != Self.slash
+            case .doubleStar: true
+            }
         }
     }
 
@@ -64,18 +155,8 @@ package struct ExclusionPatterns: Sendable, Hashable {
         guard !patterns.isEmpty, let name = path.last else { return false }
         return patterns.contains { pattern in
             guard isFolder || !pattern.matchesFoldersOnly else { return false }
-            guard pattern.matchesPath else { return Self.match(pattern, name.bytes[...]) }
-            let bytes = Array(path.map(\.bytes).joined(separator: [UInt8(ascii: "/")]))
-            if Self.match(pattern, bytes[...]) { return true }
-            guard !pattern.isAnchored else { return false }
-            return bytes.indices.contains { bytes[$0] == UInt8(ascii: "/") && Self.match(pattern, bytes[($0 + 1)...]) }
-        }
-    }
-
-    private static func match(_ pattern: Pattern, _ bytes: ArraySlice<UInt8>) -> Bool {
-        (bytes.map(CChar.init(bitPattern:)) + [0]).withUnsafeBufferPointer { text in
-            guard let start = text.baseAddress else { return false }
-            return fnmatch(pattern.text, start, pattern.flags) == 0
+            return pattern.matches(
+                pattern.matchesPath ? Array(path.map(\.bytes).joined(separator: [Part.slash])) : name.bytes)
         }
     }
 }
