@@ -36,6 +36,35 @@ import Testing
         }
     }
 
+    @Test func `packets to a peer that was invited by the name of its host go to the address of the link`() async throws {
+        let stage = Stage(.tcp)
+        let tap = PacketTap()
+        var (hostSettings, guestSettings) = (stage.sender, stage.receiver)
+        (hostSettings.datagrams, guestSettings.datagrams) = (tap, PacketTap())
+        var trusting = SessionSettings()
+        trusting.trust = .anyKey
+        try await withNode(guestSettings) { [hostSettings, trusting] guest in
+            let listener = try guest.listen()
+            let destination = PeerDestination(
+                addresses: [LinkAddress(host: "localhost", port: listener.port)], id: Stage.bea.peerID, name: nil)
+            try await withNode(hostSettings) { host in
+                let session = try host.startSession(trusting)
+                async let joined = listener.sessionInvitations.first { _ in true }?.accept(trusting)
+                let other = try await session.invite(destination)
+                let joiner = try #require(await joined)
+                try await session.waitUntilConnected(to: other)
+                while tap.packets.isEmpty {
+                    try await session.send(SessionMessage(bytes: [1]), mode: .unreliable)
+                    // Timed: no event tells that a packet was sent.
+                    try await Task.sleep(for: .milliseconds(5))
+                }
+                #expect(tap.packets.allSatisfy { ["127.0.0.1", "::1"].contains($0.target.host) })
+                withExtendedLifetime(joiner) {}
+                await session.leave()
+            }
+        }
+    }
+
     @Test("S13, S14, K11, K13: forged, altered, cut, reflected and repeated packets are never delivered; genuine ones once")
     func forgedPackets() async throws {
         try await withPackets { story in

@@ -6,12 +6,15 @@ internal import NearshareInterfaces
 /// A connected TCP socket with blocking calls.
 final class TCPLink: StreamLink {
     let remote: LinkAddress
+    let remoteHost: String?
     private let descriptor: Int32
 
     /// Takes ownership of a connected descriptor.
-    init(descriptor: Int32, remote: LinkAddress) {
+    /// - Parameter remoteHost: nil where the host of `remote` is numeric.
+    init(descriptor: Int32, remote: LinkAddress, remoteHost: String? = nil) {
         self.descriptor = descriptor
         self.remote = remote
+        self.remoteHost = remoteHost ?? remote.host
         configure()
     }
 
@@ -87,7 +90,7 @@ final class TCPLink: StreamLink {
         _ = SocketCalls.setOption(TCP_NODELAY, level: tcpLevel, to: 1, of: descriptor)
         // The peer may have disappeared without closing the connection.
         _ = SocketCalls.setOption(TCP_USER_TIMEOUT, level: tcpLevel, to: Self.userTimeoutMilliseconds, of: descriptor)
-        guard !IPAddress.isLoopback(host: remote.host) else { return }
+        guard !IPAddress.isLoopback(host: remoteHost ?? remote.host) else { return }
         // Keeps control frames from waiting behind seconds of content in the kernel's buffer.
         _ = SocketCalls.setOption(TCP_NOTSENT_LOWAT, level: tcpLevel, to: Self.unsentByteLimit, of: descriptor)
         // Keeps the throughput on a lossy radio link. Without BBR the kernel's default stays.

@@ -47,7 +47,7 @@ package struct TCPTransport: StreamTransport {
             Glibc.close(descriptor)
             throw Self.connectError(code, to: shown)
         }
-        return TCPLink(descriptor: descriptor, remote: shown)
+        return TCPLink(descriptor: descriptor, remote: shown, remoteHost: address.linkAddress?.host)
     }
 
     private static func connectError(_ code: Int32, to address: LinkAddress) -> LinkError {

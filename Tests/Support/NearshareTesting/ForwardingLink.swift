@@ -7,6 +7,7 @@ package protocol ForwardingLink: StreamLink {
 
 extension ForwardingLink {
     package var remote: LinkAddress { inner.remote }
+    package var remoteHost: String? { inner.remoteHost }
     package var localHost: String? { inner.localHost }
 
     package func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int { try inner.read(into: buffer) }

@@ -143,6 +143,7 @@ final class PrefixedLink: StreamLink {
     }
 
     var remote: LinkAddress { link.remote }
+    var remoteHost: String? { link.remoteHost }
     var localHost: String? { link.localHost }
 
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {

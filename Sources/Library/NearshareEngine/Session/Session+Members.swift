@@ -353,7 +353,7 @@ extension Session {
             if let expiry { state.members.roster.recordJoining(peer.id, until: expiry) }
             return state.members.addLink(to: peer.id) { channelLink in
                 SessionLink(
-                    peer: peer.id, driver: driver, remote: link.remote, localHost: link.localHost,
+                    peer: peer.id, driver: driver, remoteHost: link.remoteHost, localHost: link.localHost,
                     relay: (link as? RelayedLink)?.relay, isInitiator: isInitiator, channelLink: channelLink,
                     datagramTag: datagramTag, cipher: handshake.datagrams)
             }

@@ -46,8 +46,8 @@ final class SessionDatagrams: Sendable {
 
     /// Records where the peer receives packets: a port of the host that its link leads to, never another host.
     func learn(_ link: SessionLink, port: UInt16, tag: UInt64) {
-        guard link.relay == nil, port > 0 else { return }
-        link.datagramPath.withLock { $0.remote = (LinkAddress(host: link.remote.host, port: port), tag) }
+        guard link.relay == nil, port > 0, let host = link.remoteHost else { return }
+        link.datagramPath.withLock { $0.remote = (LinkAddress(host: host, port: port), tag) }
         write(Kind.probe, [], on: link)
     }
 

@@ -16,7 +16,8 @@ final class SessionLink: Sendable {
 
     let peer: PeerID
     let driver: LinkDriver
-    let remote: LinkAddress
+    /// The numeric address of the peer's host; nil for a link that is not over the network.
+    let remoteHost: String?
     /// This node's host address on the link.
     let localHost: String?
     /// The relaying member; nil for a direct link.
@@ -38,12 +39,12 @@ final class SessionLink: Sendable {
     }
 
     init(
-        peer: PeerID, driver: LinkDriver, remote: LinkAddress, localHost: String?, relay: PeerID?, isInitiator: Bool,
+        peer: PeerID, driver: LinkDriver, remoteHost: String?, localHost: String?, relay: PeerID?, isInitiator: Bool,
         channelLink: MessageChannel.LinkID, datagramTag: UInt64, cipher: NoiseDatagrams
     ) {
         self.peer = peer
         self.driver = driver
-        self.remote = remote
+        self.remoteHost = remoteHost
         self.localHost = localHost
         self.relay = relay
         self.isInitiator = isInitiator

@@ -43,8 +43,8 @@ package struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
         case bluetooth
     }
 
-    /// A numeric IPv4 or IPv6 address, with its zone where it is link-local: "fe80::1%eth0". Over Bluetooth a device
-    /// address and its type: "00:AA:01:00:00:00/public".
+    /// A numeric IPv4 or IPv6 address, with its zone where it is link-local: "fe80::1%eth0"; or a host name that the user gave. Over
+    /// Bluetooth a device address and its type: "00:AA:01:00:00:00/public".
     package let host: String
     /// The TCP port; over Bluetooth the PSM of an L2CAP channel.
     package let port: UInt16
@@ -52,7 +52,7 @@ package struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
 
     /// An address on the network.
     /// - Parameters:
-    ///   - host: a numeric IPv4 or IPv6 address; a link-local one with its zone, such as "fe80::1%eth0".
+    ///   - host: a numeric IPv4 or IPv6 address, a link-local one with its zone, such as "fe80::1%eth0"; or a host name.
     ///   - port: TCP port.
     package init(host: String, port: UInt16) {
         self.init(host: host, port: port, medium: .network)
@@ -107,7 +107,11 @@ package struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
 ///
 /// Calls block; ``close()`` from any thread wakes them. Callers reuse their buffers.
 package protocol StreamLink: AnyObject, Sendable {
+    /// The address that this node has connected to, whose host may be a name, or that the link was accepted from.
     var remote: LinkAddress { get }
+
+    /// The numeric address of the peer's host, also where ``remote`` has a name; nil for a link that is not over the network.
+    var remoteHost: String? { get }
 
     /// The numeric local address of this link; nil where other hosts could not use it.
     var localHost: String? { get }
@@ -144,6 +148,7 @@ package protocol StreamLink: AnyObject, Sendable {
 }
 
 extension StreamLink {
+    package var remoteHost: String? { remote.medium == .network ? remote.host : nil }
     package var isFinishedByPeer: Bool { false }
     package var unacknowledgedByteCount: Int? { nil }
     package var passableDescriptor: Int32? { nil }

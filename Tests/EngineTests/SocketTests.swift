@@ -1,0 +1,19 @@
+import NearshareInterfaces
+import NearshareTCP
+import Testing
+
+/// Links and datagrams of the system's sockets.
+@Suite(.timeLimit(.minutes(1))) struct SocketTests {
+    @Test func `a link to a host by its name knows the numeric address as well`() throws {
+        let transport = TCPTransport()
+        let listener = try transport.listen(port: 0, interface: "lo")
+        defer { listener.close() }
+        let address = LinkAddress(host: "localhost", port: listener.port)
+        let link = try transport.connect(to: address, timeout: .seconds(10))
+        defer { link.close() }
+        #expect(link.remote == address && ["127.0.0.1", "::1"].contains(link.remoteHost))
+        let accepted = try listener.accept()
+        #expect(accepted.remoteHost == accepted.remote.host)
+        accepted.close()
+    }
+}
