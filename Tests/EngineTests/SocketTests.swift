@@ -1,6 +1,7 @@
 import NearshareInterfaces
-import NearshareTCP
 import Testing
+
+@testable import NearshareTCP
 
 /// Links and datagrams of the system's sockets.
 @Suite(.timeLimit(.minutes(1))) struct SocketTests {
@@ -15,5 +16,16 @@ import Testing
         let accepted = try listener.accept()
         #expect(accepted.remoteHost == accepted.remote.host)
         accepted.close()
+    }
+
+    @Test func `no resolver is asked for the address of a datagram`() throws {
+        for host in ["127.0.0.1", "::ffff:127.0.0.1", "::1"] {
+            #expect(try SocketAddress.resolve(LinkAddress(host: host, port: 1), isNumeric: true).count == 1)
+        }
+        for host in ["localhost", "::ffff:localhost"] {
+            #expect(throws: LinkError.self) {
+                _ = try SocketAddress.resolve(LinkAddress(host: host, port: 1), isNumeric: true)
+            }
+        }
     }
 }

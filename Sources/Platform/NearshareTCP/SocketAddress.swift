@@ -7,13 +7,14 @@ struct SocketAddress {
     private(set) var length: socklen_t = 0
 
     /// Resolves a host name, or a numeric address with its zone, to addresses in the system's order of preference.
-    static func resolve(_ address: LinkAddress) throws(LinkError) -> [SocketAddress] {
+    /// - Parameter isNumeric: whether a host name is an error, which no resolver is asked for.
+    static func resolve(_ address: LinkAddress, isNumeric: Bool = false) throws(LinkError) -> [SocketAddress] {
         guard !address.host.isEmpty else {
             throw LinkError(.unreachable, "the address has no host; name an IP address or a host name")
         }
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
-        hints.ai_flags = AI_NUMERICSERV
+        hints.ai_flags = AI_NUMERICSERV | (isNumeric ? AI_NUMERICHOST : 0)
         var list: UnsafeMutablePointer<addrinfo>?
         let code = getaddrinfo(address.host, "\(address.port)", &hints, &list)
         guard code == 0, let list else {

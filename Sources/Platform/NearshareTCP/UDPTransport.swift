@@ -13,15 +13,11 @@ package struct UDPTransport: DatagramTransport {
 
 /// A UDP socket that is bound to a port.
 final class UDPSocket: DatagramSocket {
-    private struct Cache {
-        var addresses: [LinkAddress: SocketAddress] = [:]
-    }
-
     var port: UInt16 { bound.port }
     private let bound: BoundSocket
     private let isClosed = Atomic(false)
-    /// Resolved addresses: sending must not wait for the resolver each time.
-    private let cache = Mutex(Cache())
+    /// Addresses as the kernel takes them.
+    private let cache = Mutex([LinkAddress: SocketAddress]())
     private static let maximumCacheCount = 256
 
     init(_ bound: BoundSocket) {
@@ -38,13 +34,14 @@ final class UDPSocket: DatagramSocket {
     }
 
     private func resolve(_ address: LinkAddress) -> SocketAddress? {
-        if let cached = cache.withLock({ $0.addresses[address] }) { return cached }
+        if let cached = cache.withLock({ $0[address] }) { return cached }
         // A dual-stack socket takes IPv4 addresses in their IPv4-mapped form only.
         let host = bound.hasIPv6 && !address.host.contains(":") ? "::ffff:\(address.host)" : address.host
-        guard let resolved = try? SocketAddress.resolve(LinkAddress(host: host, port: address.port)).first else { return nil }
+        let numeric = LinkAddress(host: host, port: address.port)
+        guard let resolved = try? SocketAddress.resolve(numeric, isNumeric: true).first else { return nil }
         cache.withLock { cache in
-            if cache.addresses.count >= Self.maximumCacheCount { cache.addresses = [:] }
-            cache.addresses[address] = resolved
+            if cache.count >= Self.maximumCacheCount { cache = [:] }
+            cache[address] = resolved
         }
         return resolved
     }

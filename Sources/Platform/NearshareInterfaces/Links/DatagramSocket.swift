@@ -9,6 +9,7 @@ package protocol DatagramSocket: AnyObject, Sendable {
     var port: UInt16 { get }
 
     /// Never blocks; the datagram is dropped when the send buffer is full.
+    /// - Parameter address: with a numeric host; nothing is sent to a name.
     func send(_ bytes: [UInt8], to address: LinkAddress)
 
     /// Blocks until a datagram arrives.
