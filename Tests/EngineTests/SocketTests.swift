@@ -1,3 +1,4 @@
+import Glibc
 import NearshareInterfaces
 import Testing
 
@@ -27,5 +28,16 @@ import Testing
                 _ = try SocketAddress.resolve(LinkAddress(host: host, port: 1), isNumeric: true)
             }
         }
+    }
+
+    @Test func `a socket that can be read no more ends the wait for datagrams`() throws {
+        let bound = try BoundSocket(SOCK_DGRAM, port: 0, interface: "lo")
+        let socket = UDPSocket(bound)
+        // The socket closes this descriptor. recvfrom(2) fails with ENOTSOCK from now on.
+        let file = open("/dev/null", O_RDONLY)
+        dup2(file, bound.descriptor)
+        close(file)
+        let isEnded = socket.receive(upTo: 1) == nil
+        #expect(isEnded)
     }
 }

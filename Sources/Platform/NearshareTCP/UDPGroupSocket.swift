@@ -72,21 +72,7 @@ final class UDPGroupSocket: GroupSocket {
     }
 
     func receive(upTo limit: Int) -> (bytes: [UInt8], from: LinkAddress)? {
-        var buffer = [UInt8](repeating: 0, count: limit)
-        while true {
-            var count = -1
-            var failure: Int32 = 0
-            let source = SocketAddress { raw, length in
-                count = recvfrom(descriptor, &buffer, limit, 0, raw, length)
-                failure = errno
-                return count >= 0
-            }
-            if isClosed.load(ordering: .acquiring) { return nil }
-            // Other errors concern datagrams that were sent before, which may be lost.
-            if count < 0, [EBADF, EFAULT, EINVAL, ENOMEM, ENOTSOCK].contains(failure) { return nil }
-            guard count > 0, let from = source?.linkAddress else { continue }
-            return (Array(buffer[..<count]), from)
-        }
+        DatagramReader.receive(from: descriptor, upTo: limit) { isClosed.load(ordering: .acquiring) }
     }
 
     func close() {

@@ -47,18 +47,7 @@ final class UDPSocket: DatagramSocket {
     }
 
     func receive(upTo limit: Int) -> (bytes: [UInt8], from: LinkAddress)? {
-        var buffer = [UInt8](repeating: 0, count: limit)
-        while true {
-            var count = -1
-            let source = SocketAddress { raw, length in
-                count = recvfrom(bound.descriptor, &buffer, limit, 0, raw, length)
-                return count >= 0
-            }
-            if isClosed.load(ordering: .acquiring) { return nil }
-            // Errors concern datagrams that were sent before, which may be lost.
-            guard count > 0, let from = source?.linkAddress else { continue }
-            return (Array(buffer[..<count]), from)
-        }
+        DatagramReader.receive(from: bound.descriptor, upTo: limit) { isClosed.load(ordering: .acquiring) }
     }
 
     func close() {

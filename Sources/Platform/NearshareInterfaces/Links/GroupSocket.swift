@@ -14,7 +14,7 @@ package protocol GroupSocket: AnyObject, Sendable {
     func sendToAll(_ bytes: [UInt8])
 
     /// Blocks until a datagram arrives, one of this socket included.
-    /// - Returns: at most `limit` bytes of it and the sender's address; nil after ``close()``.
+    /// - Returns: at most `limit` bytes of it and the sender's address; nil after ``close()``, and when the socket can be read no more.
     func receive(upTo limit: Int) -> (bytes: [UInt8], from: LinkAddress)?
 
     /// Wakes ``receive(upTo:)``. May be called from any thread.
