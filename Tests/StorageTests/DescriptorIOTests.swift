@@ -35,6 +35,32 @@ struct DescriptorIOTests {
         writer.wait()
     }
 
+    @Test func `a read ends when the buffer is full, not at a signal`() throws {
+        // Without SA_RESTART: read(2) fails with EINTR.
+        var action = sigaction()
+        action.__sigaction_handler.sa_handler = { _ in }
+        let isInstalled = sigaction(SIGURG, &action, nil) == 0
+        #expect(isInstalled)
+        var ends: [Int32] = [-1, -1]
+        try #require(pipe(&ends) == 0)
+        let (readEnd, writeEnd) = (ends[0], ends[1])
+        let content = bytes(1000)
+        let reader = Monitor<pthread_t?>(nil)
+        let worker = Worker {
+            reader.update { $0 = pthread_self() }
+            var buffer = [UInt8](repeating: 0, count: content.count)
+            _ = try? buffer.withUnsafeMutableBytes { try DescriptorIO.read(into: $0, from: readEnd) }
+            return buffer
+        }
+        let thread = reader.wait { $0 }
+        for byte in content {
+            pthread_kill(thread, SIGURG)
+            try DescriptorIO.writeAll([byte], to: writeEnd)
+        }
+        #expect(worker.wait() == content)
+        for end in [readEnd, writeEnd] { close(end) }
+    }
+
     @Test("errors name their cause")
     func errors() {
         #expect(throws: SystemCallError(code: EBADF)) { try DescriptorIO.writeAll([UInt8](1...3), to: -1) }

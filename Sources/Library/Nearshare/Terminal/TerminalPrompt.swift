@@ -59,7 +59,8 @@ final class TerminalPrompt: Sendable {
             }
             // The terminal hands over a line at a time, of at most 4096 bytes.
             var buffer = [UInt8](repeating: 0, count: 4096)
-            let count = read(descriptor, &buffer, buffer.count)
+            var count = 0
+            repeat { count = read(descriptor, &buffer, buffer.count) } while count < 0 && errno == EINTR
             guard count > 0 else { return nil }
             return String(decoding: buffer[..<count].prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
         }

@@ -1,4 +1,3 @@
-internal import Glibc
 internal import NearshareInterfaces
 
 /// The other end of a ``DecoderClient``, in the worker process.
@@ -53,15 +52,8 @@ struct DecoderServer {
 
     private func nextRequest() -> (DecoderMessage.Request, Int64)? {
         var bytes = [UInt8](repeating: 0, count: DecoderMessage.requestByteCount)
-        var filled = 0
-        while filled < bytes.count {
-            let count = bytes.withUnsafeMutableBytes { bytes in
-                Glibc.read(socket, bytes.baseAddress.map { $0 + filled }, bytes.count - filled)
-            }
-            guard count > 0 else { return nil }
-            filled += count
-        }
-        guard let request = DecoderMessage.Request(rawValue: bytes[0]) else { return nil }
+        let count = try? bytes.withUnsafeMutableBytes { try DescriptorIO.read(into: $0, from: socket) }
+        guard count == bytes.count, let request = DecoderMessage.Request(rawValue: bytes[0]) else { return nil }
         return (request, bytes.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: 1, as: Int64.self) })
     }
 

@@ -52,6 +52,16 @@ package enum DescriptorIO {
         guard written == bytes.count else { throw SystemCallError(code: EIO) }
     }
 
+    /// Reads until the buffer is full or the input ends. Blocks.
+    /// - Returns: the number of bytes read.
+    package static func read(
+        into buffer: UnsafeMutableRawBufferPointer, from descriptor: Int32
+    ) throws(SystemCallError) -> Int {
+        try transfer(buffer.count) { offset in
+            readBytes(descriptor, buffer.baseAddress.map { $0 + offset }, buffer.count - offset)
+        }
+    }
+
     /// Reads from a position of a file until the buffer is full or the file ends, without moving the descriptor's own position.
     /// - Returns: the number of bytes read.
     package static func read(
@@ -80,4 +90,9 @@ package enum DescriptorIO {
         }
         return done
     }
+}
+
+/// read(2), which the functions of ``DescriptorIO`` hide.
+private func readBytes(_ descriptor: Int32, _ buffer: UnsafeMutableRawPointer?, _ count: Int) -> Int {
+    read(descriptor, buffer, count)
 }

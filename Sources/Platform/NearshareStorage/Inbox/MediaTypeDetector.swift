@@ -73,12 +73,7 @@ package final class MediaTypeDetector: Sendable {
         detector.loadDatabase()
         let sample = UnsafeMutableRawBufferPointer.allocate(byteCount: sampleByteCount, alignment: 64)
         return {
-            var filled = 0
-            while filled < sample.count {
-                let count = read(socket, sample.baseAddress.map { $0 + filled }, sample.count - filled)
-                guard count > 0 else { break }
-                filled += count
-            }
+            let filled = (try? DescriptorIO.read(into: sample, from: socket)) ?? 0
             let type = detector.typeInProcess(of: UnsafeRawBufferPointer(rebasing: sample[..<filled])) ?? ""
             try? DescriptorIO.sendAll(Array(type.utf8) + [end], to: socket)
         }
@@ -111,13 +106,7 @@ package final class MediaTypeDetector: Sendable {
     func type(of file: FileDescriptor) -> String? {
         let sample = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.sampleByteCount, alignment: 64)
         defer { sample.deallocate() }
-        var filled = 0
-        while filled < sample.count {
-            let rest = UnsafeMutableRawBufferPointer(rebasing: sample[filled...])
-            let count = pread(file.rawValue, rest.baseAddress, rest.count, off_t(filled))
-            guard count > 0 else { break }
-            filled += count
-        }
+        let filled = (try? DescriptorIO.read(into: sample, from: file.rawValue, at: 0)) ?? 0
         return type(of: UnsafeRawBufferPointer(rebasing: sample[..<filled]))
     }
 
