@@ -50,12 +50,19 @@ private final class EchoNode: NodeClient {
     var listenerCount: Int { listeners.withLock { $0.count } }
 }
 
+/// A node that passes no events on.
+private struct SilentNode: NodeClient {
+    func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply { .done }
+
+    func events() async throws(ControlFailure) -> AsyncStream<ControlEvent> { throw ControlFailure(.refused, "no events") }
+}
+
 @Suite("the control socket of a node", .timeLimit(.minutes(1)), .leavesNothing)
 struct ControlTests {
     private let scratch = ScratchFolder()
     private var path: String { scratch("node.sock") }
 
-    private func serving(_ node: EchoNode, _ body: @Sendable () async throws -> Void) async throws {
+    private func serving(_ node: any NodeClient, _ body: @Sendable () async throws -> Void) async throws {
         let server = try ControlServer(path: path)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await server.run(node) }
@@ -148,6 +155,18 @@ struct ControlTests {
                 node.publish(.notice("next"))
                 var iterator = events.makeAsyncIterator()
                 #expect(await iterator.next() == .notice("next"))
+            }
+        }
+    }
+
+    @Test func `events that the node refuses are an error for each reader`() async throws {
+        try await serving(SilentNode()) {
+            try await asking { client in
+                for _ in 0..<2 {
+                    await #expect(throws: ControlFailure.self) { _ = try await client.events() }
+                    await #expect(throws: ControlFailure.self) { _ = try await client.receiveEvents() }
+                }
+                try await expectAnswer(client)
             }
         }
     }

@@ -10,8 +10,12 @@ package final class ControlClient: NodeClient {
         var hasEnded = false
         /// The reason why the node has served no request of this client.
         var refusal: ControlFailure?
-        var isSubscribed = false
-        var isSubscribedToReceiving = false
+        /// Fulfilled with the reply to the request for the events.
+        var subscriptions: [Subscription: Promise<Result<Void, ControlFailure>>] = [:]
+    }
+
+    private enum Subscription {
+        case events, receiving
     }
 
     private let link: LineLink
@@ -114,22 +118,34 @@ package final class ControlClient: NodeClient {
 
     package func events() async throws(ControlFailure) -> AsyncStream<ControlEvent> {
         let stream = subscribers.subscribe()
-        let wasOpen = state.withLock { state in
-            defer { state.isSubscribed = true }
-            return !state.isSubscribed
-        }
-        // One subscription on the connection serves all readers of this client.
-        if wasOpen { _ = try await submit(.subscribe) }
+        try await subscribe(to: .events)
         return stream
     }
 
     package func receiveEvents() async throws(ControlFailure) -> (open: [OpenPrompt], events: AsyncStream<ReceiveEvent>) {
         let stream = receiveSubscribers.subscribe()
-        let wasOpen = state.withLock { state in
-            defer { state.isSubscribedToReceiving = true }
-            return !state.isSubscribedToReceiving
-        }
-        if wasOpen { _ = try await submit(.subscribeReceiving) }
+        try await subscribe(to: .receiving)
         return ([], stream)
+    }
+
+    /// Asks for events, unless that was done: one subscription on the connection serves all readers of this client.
+    private func subscribe(to subscription: Subscription) async throws(ControlFailure) {
+        let (outcome, isFirst) = state.withLock { state in
+            if let outcome = state.subscriptions[subscription] { return (outcome, false) }
+            let outcome = Promise<Result<Void, ControlFailure>>()
+            state.subscriptions[subscription] = outcome
+            return (outcome, true)
+        }
+        if isFirst {
+            do throws(ControlFailure) {
+                _ = try await submit(subscription == .events ? .subscribe : .subscribeReceiving)
+                outcome.fulfil(.success(()))
+            } catch {
+                // The next reader asks again.
+                state.withLock { $0.subscriptions[subscription] = nil }
+                outcome.fulfil(.failure(error))
+            }
+        }
+        if case .failure(let failure)? = await outcome.value { throw failure }
     }
 }
