@@ -36,11 +36,12 @@ private final class EchoNode: NodeClient {
 
     static let openPrompt = OpenPrompt(number: 7, title: "anna offers", lines: [], yes: "Accept", no: "Decline")
 
-    func receiveEvents() async -> (open: [OpenPrompt], events: AsyncStream<ReceiveEvent>) {
+    func receiveEvents() async -> AsyncStream<ReceiveEvent> {
         receiveListenerCount.add(1, ordering: .relaxed)
         let (stream, continuation) = AsyncStream<ReceiveEvent>.makeStream()
+        continuation.yield(.prompt(Self.openPrompt))
         continuation.yield(.promptEnded(number: 7))
-        return ([Self.openPrompt], stream)
+        return stream
     }
 
     func publish(_ event: ControlEvent) {
@@ -145,9 +146,7 @@ struct ControlTests {
         try await serving(node) {
             try await asking { client in
                 let events = try await client.events()
-                let (open, offers) = try await client.receiveEvents()
-                #expect(open.isEmpty)
-                var questions = offers.makeAsyncIterator()
+                var questions = try await client.receiveEvents().makeAsyncIterator()
                 #expect(await questions.next() == .prompt(EchoNode.openPrompt))
                 #expect(await questions.next() == .promptEnded(number: 7))
                 _ = try await client.receiveEvents()

@@ -188,7 +188,7 @@ struct ReceiveControllerTests {
 
     /// Answers each question of a feed, and collects its events until the feed ends.
     private func answering(_ feed: ReceiveFeed, _ answer: PromptAnswer) -> Task<[ReceiveEvent], Never> {
-        let events = feed.subscribe().events
+        let events = feed.subscribe()
         return Task {
             var seen: [ReceiveEvent] = []
             for await event in events {
@@ -230,7 +230,7 @@ struct ReceiveControllerTests {
 
     /// A front end that ends as soon as it is asked.
     private func closing(_ feed: ReceiveFeed) -> Task<Void, Never> {
-        let events = feed.subscribe().events
+        let events = feed.subscribe()
         return Task { for await event in events { if case .prompt = event { return } } }
     }
 

@@ -124,9 +124,7 @@ final class ChatTerminal: Sendable {
 
     /// Subscribes to the node's questions about offers. A node that receives nothing has none.
     private func subscribeToOffers() async -> AsyncStream<ReceiveEvent> {
-        guard let (open, events) = try? await client.receiveEvents() else { return AsyncStream { $0.finish() } }
-        for question in open { sink.yield(.screen(.event(.receiving(.prompt(question))))) }
-        return events
+        (try? await client.receiveEvents()) ?? AsyncStream { $0.finish() }
     }
 
     /// The state of ``run()`` between inputs.

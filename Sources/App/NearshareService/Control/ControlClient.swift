@@ -122,10 +122,10 @@ package final class ControlClient: NodeClient {
         return stream
     }
 
-    package func receiveEvents() async throws(ControlFailure) -> (open: [OpenPrompt], events: AsyncStream<ReceiveEvent>) {
+    package func receiveEvents() async throws(ControlFailure) -> AsyncStream<ReceiveEvent> {
         let stream = receiveSubscribers.subscribe()
         try await subscribe(to: .receiving)
-        return ([], stream)
+        return stream
     }
 
     /// Asks for events, unless that was done: one subscription on the connection serves all readers of this client.

@@ -119,9 +119,8 @@ package final class ControlServer: Sendable {
     /// Sends questions and transfers until the connection or the node ends.
     private static func sendReceiveEvents(number: Int, _ link: LineLink, _ node: any NodeClient) async {
         do throws(ControlFailure) {
-            let (open, events) = try await node.receiveEvents()
+            let events = try await node.receiveEvents()
             send(.reply(number, .done), link)
-            for prompt in open { send(.event(.receiving(.prompt(prompt))), link) }
             for await event in events { send(.event(.receiving(event)), link) }
         } catch {
             send(.reply(number, .failed(error)), link)

@@ -8,9 +8,9 @@ package protocol NodeClient: Sendable {
     /// Events from now on, in order, until the node ends. A slow reader loses the oldest.
     func events() async throws(ControlFailure) -> AsyncStream<ControlEvent>
 
-    /// Questions and transfers of the part that receives, from now on. While the stream is read, the user can be asked. The open
-    /// questions of a node in another process are the first elements of the stream.
-    func receiveEvents() async throws(ControlFailure) -> (open: [OpenPrompt], events: AsyncStream<ReceiveEvent>)
+    /// Questions and transfers of the part that receives, from now on, after the questions that are open. While the stream is read,
+    /// the user can be asked.
+    func receiveEvents() async throws(ControlFailure) -> AsyncStream<ReceiveEvent>
 
     /// The direct links that peers open from now on, for one process that claims and serves them, until the stream is released.
     func links() async throws(ControlFailure) -> AsyncStream<OfferedLink>
@@ -27,7 +27,7 @@ extension NodeClient {
 
     package func close() {}
 
-    package func receiveEvents() async throws(ControlFailure) -> (open: [OpenPrompt], events: AsyncStream<ReceiveEvent>) {
+    package func receiveEvents() async throws(ControlFailure) -> AsyncStream<ReceiveEvent> {
         throw ControlFailure(.refused, "this node passes no questions on")
     }
 

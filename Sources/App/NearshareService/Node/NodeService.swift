@@ -67,7 +67,7 @@ package final class NodeService: NodeClient {
 
     package func events() async -> AsyncStream<ControlEvent> { controlEvents.subscribe() }
 
-    package func receiveEvents() async throws(ControlFailure) -> (open: [OpenPrompt], events: AsyncStream<ReceiveEvent>) {
+    package func receiveEvents() async throws(ControlFailure) -> AsyncStream<ReceiveEvent> {
         guard let feed else { throw ControlFailure(.refused, "this node receives nothing") }
         return feed.subscribe()
     }

@@ -189,7 +189,7 @@ package final class NotificationOperation: Sendable {
                     guard state.withLock(\.isActive) else { return }
                     let events = try await client.events()
                     emit(.contacts(try await client.contacts()))
-                    let offers = try await client.receiveEvents().events
+                    let offers = try await client.receiveEvents()
                     log.info("showing what the node receives")
                     async let following: Void = {
                         for await event in offers { emit(.node(.receiving(event))) }

@@ -104,8 +104,8 @@ package final class ReceiveFeed: Sendable {
     package var hasSubscribers: Bool { subscribers.hasSubscribers }
 
     /// The events from now on, after the questions that are open.
-    package func subscribe() -> (open: [OpenPrompt], events: AsyncStream<ReceiveEvent>) {
-        state.withLock { ($0.open, subscribers.subscribe()) }
+    package func subscribe() -> AsyncStream<ReceiveEvent> {
+        state.withLock { subscribers.subscribe(after: $0.open.map { .prompt($0) }) }
     }
 
     /// Waits until no front end has shown questions for a while, or the task is cancelled.

@@ -20,9 +20,10 @@ package final class Broadcast<Element: Sendable>: Sendable {
         self.onUnsubscribe = onUnsubscribe
     }
 
-    /// The elements published from now on. Ends with ``finish()``.
-    package func subscribe() -> AsyncStream<Element> {
+    /// The elements published from now on, after others for this subscriber alone. Ends with ``finish()``.
+    package func subscribe(after first: [Element] = []) -> AsyncStream<Element> {
         let (stream, continuation) = AsyncStream<Element>.makeStream(bufferingPolicy: .bufferingNewest(capacity))
+        for element in first { continuation.yield(element) }
         let number: Int? = state.withLock { state in
             guard !state.isFinished else { return nil }
             state.lastSubscriber += 1
