@@ -22,10 +22,9 @@ package final class ControlClient: NodeClient {
     private let state = Mutex(State())
     private let subscribers: Broadcast<ControlEvent>
     private let receiveSubscribers: Broadcast<ReceiveEvent>
-    /// Links that the node offers after ``ControlRequest/receiveLinks``, for one reader, which owns their descriptors and claims
-    /// each link by its number.
-    let links: AsyncStream<(number: Int, descriptor: Int32, opening: [UInt8])>
-    private let linkContinuation: AsyncStream<(number: Int, descriptor: Int32, opening: [UInt8])>.Continuation
+    /// Links that the node offers after ``ControlRequest/receiveLinks``, for one reader, which claims each link by its number.
+    let links: AsyncStream<OfferedDescriptor>
+    private let linkContinuation: AsyncStream<OfferedDescriptor>.Continuation
 
     /// Limit on the events that wait for one slow reader.
     package static let maximumBufferedEventCount = 1_024
@@ -57,7 +56,9 @@ package final class ControlClient: NodeClient {
                 case .event(.receiving(let event))?: receiveSubscribers.publish(event)
                 case .event(let event)?: subscribers.publish(event)
                 case .offeredLink(let number, let opening)?:
-                    if let descriptor = link.dequeueDescriptor() { linkContinuation.yield((number, descriptor, opening)) }
+                    if let descriptor = link.dequeueDescriptor() {
+                        linkContinuation.yield(OfferedDescriptor(number: number, owning: descriptor, opening: opening))
+                    }
                 case .refused(let failure)?: state.withLock { $0.refusal = failure }
                 // A later version may send lines that this one does not know.
                 case .request?, nil: continue

@@ -1,4 +1,3 @@
-internal import Glibc
 package import Nearshare
 
 /// The TCP port of a `receive` beside other nodes of the user. A node that has the usual port passes the direct links that
@@ -139,9 +138,7 @@ package struct ReceiverPort: Sendable {
             for await link in client.links {
                 // A link that was not claimed in time, because this process was stopped, is served by the node.
                 if (try? await client.submit(.claimLink(link.number))) == .done {
-                    node.serve(link.descriptor, opening: link.opening, for: listener)
-                } else {
-                    close(link.descriptor)
+                    node.serve(link.take(), opening: link.opening, for: listener)
                 }
             }
             return .ended
