@@ -216,12 +216,12 @@ struct SubscriberTests {
         withExtendedLifetime(stream) {}
     }
 
-    @Test("a hold on discovery is released once")
-    func hold() {
-        let releases = Monitor(0)
-        let hold = DiscoveryHold { releases.update { $0 += 1 } }
-        hold.release()
-        hold.release()
-        #expect(releases.withLock { $0 } == 1)
+    @Test("a hold on discovery is released once, and tells whether a channel was open", arguments: [true, false])
+    func hold(channelWasOpen: Bool) {
+        let releases = Monitor([Bool]())
+        let hold = DiscoveryHold { wasOpen in releases.update { $0.append(wasOpen) } }
+        hold.release(channelWasOpen: channelWasOpen)
+        hold.release(channelWasOpen: true)
+        #expect(releases.withLock { $0 } == [channelWasOpen])
     }
 }

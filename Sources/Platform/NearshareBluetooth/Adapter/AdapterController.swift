@@ -347,12 +347,13 @@ final class AdapterController: EventLoop {
 
     func withdraw() { server.stop(on: adapter.path) }
 
-    /// Stops discovery until ``releaseDiscovery(_:)`` has been called as often as this function.
+    /// Stops discovery until ``releaseDiscovery(_:channelWasOpen:)`` has been called as often as this function.
     func holdDiscovery(_ address: BluetoothAddress) { perform(discovery.hold(address)) }
 
-    func releaseDiscovery(_ address: BluetoothAddress) {
+    /// - Parameter channelWasOpen: whether a channel to the peer was open until now.
+    func releaseDiscovery(_ address: BluetoothAddress, channelWasOpen: Bool) {
         discovery.release(address)
-        connections.channelClosed(address, at: dependencies.clock())
+        if channelWasOpen { connections.channelClosed(address, at: dependencies.clock()) }
     }
 
     // MARK: BlueChat

@@ -45,20 +45,23 @@ final class AdapterThread: Sendable {
     func holdDiscovery(for peer: BluetoothAddress) -> DiscoveryHold {
         // After the thread has ended there is nothing to stop.
         try? thread.run { $0.holdDiscovery(peer) }
-        return DiscoveryHold { [weak self] in self?.thread.post { $0.releaseDiscovery(peer) } }
+        return DiscoveryHold { [weak self] channelWasOpen in
+            self?.thread.post { $0.releaseDiscovery(peer, channelWasOpen: channelWasOpen) }
+        }
     }
 }
 
-/// Keeps discovery off until it is released.
+/// Keeps discovery off while a channel to a peer is opened and open.
 final class DiscoveryHold: Sendable {
     private let isReleased = Atomic(false)
-    private let onRelease: @Sendable () -> Void
+    private let onRelease: @Sendable (_ channelWasOpen: Bool) -> Void
 
-    init(onRelease: @escaping @Sendable () -> Void) {
+    init(onRelease: @escaping @Sendable (_ channelWasOpen: Bool) -> Void) {
         self.onRelease = onRelease
     }
 
-    func release() {
-        if !isReleased.exchange(true, ordering: .relaxed) { onRelease() }
+    /// - Parameter channelWasOpen: false after a failed attempt to open it.
+    func release(channelWasOpen: Bool) {
+        if !isReleased.exchange(true, ordering: .relaxed) { onRelease(channelWasOpen) }
     }
 }

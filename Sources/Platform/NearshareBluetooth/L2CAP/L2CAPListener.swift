@@ -44,7 +44,7 @@ final class L2CAPListener: StreamListener {
             let hold = adapter.holdDiscovery(for: peer)
             return L2CAPLink(
                 descriptor: accepted, remote: peer.linkAddress(port: port), clock: adapter.clock,
-                onClose: { hold.release() })
+                onClose: { hold.release(channelWasOpen: true) })
         }
     }
 

@@ -48,9 +48,9 @@ final class L2CAPTransport: StreamTransport {
             let descriptor = try Self.connect(
                 from: local, to: peer, psm: address.port, timeout: timeout, cancelledBy: cancellation)
             return L2CAPLink(
-                descriptor: descriptor, remote: address, clock: adapter.clock, onClose: { hold.release() })
+                descriptor: descriptor, remote: address, clock: adapter.clock, onClose: { hold.release(channelWasOpen: true) })
         } catch {
-            hold.release()
+            hold.release(channelWasOpen: false)
             throw error
         }
     }
