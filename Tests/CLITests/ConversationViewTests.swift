@@ -120,7 +120,7 @@ private let peerID = ChatTyping.peerID
         #expect(view.position == .end && view.items.count <= 6_000)
     }
 
-    @Test func `another node is asked again`() {
+    @Test func `requests to a node that has stopped are made again at the next`() {
         var view = ConversationView(.conversation(.publicRoom))
         let isRequested = [view.beginLoading(), view.beginLoading()]
         view.discardPendingRequests()

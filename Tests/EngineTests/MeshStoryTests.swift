@@ -195,7 +195,7 @@ import Testing
             let isAccepted = Promise<TransferResult>()
             async let answers: Void = {
                 for await invitation in listener.invitations {
-                    try await receiver.leaveMesh(listener)
+                    try await receiver.leaveMesh(closing: listener)
                     isAccepted.fulfil(await invitation.accept(into: sink).result)
                 }
             }()

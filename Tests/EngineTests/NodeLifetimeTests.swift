@@ -144,7 +144,7 @@ import Testing
         // The shutdown begins before the mesh browses in some of them.
         for _ in 0..<100 {
             let node = Node.start(settings)
-            _ = node.startMesh(connecting: .local, invitations: nil)
+            _ = node.startMesh(initiator: .local, invitations: nil)
             node.beginShutdown()
             await node.stop()
         }

@@ -34,7 +34,7 @@ import Testing
                 == ["t", "t/a", "t/u", "t/u/b", "t/u/d", "t/c", "t/v", "t/v/w", "t/v/w/e", "z"])
         #expect(read.contents.map(\.item) == [0, 0, 0, 0, 0, 0, 0, 0, 0, 1])
         #expect(UInt64(read.contents.count) == read.offer.entryCount)
-        // A selection of the user is a part as any protocol has it.
+        // The user's selection becomes an ``OfferPart``, as in the direct protocol.
         let selection = try #require(EntrySelection(merging: [0...0, 2...4, 9...9]))
         let part = try #require(OfferPart(selection, of: read.offer, listed: read.contents))
         #expect(read.files.indices.filter { read.isSelected($0, in: selection) } == [1, 2, 4])
@@ -51,11 +51,12 @@ import Testing
         #expect(try offer(#""other":{"fileName":"a","size":1}"#).identity == identities[0])
     }
 
-    @Test("F10: a file in a folder that another file names as a folder is malformed")
-    func fileAsFolder() {
-        for text in [#""1":{"fileName":"t/a","size":1},"2":{"fileName":"t/a/b","size":1}"#] {
-            #expect(throws: MalformedInput.self) { try offer(text) }
-        }
+    @Test(
+        "F10: an offer that uses one path as a file and as a folder is rejected",
+        arguments: [["t/a", "t/a/b"], ["t/a/b", "t/a"]])
+    func fileAsFolder(_ names: [String]) {
+        let files = names.enumerated().map { #""\#($0)":{"fileName":"\#($1)","size":1}"# }
+        #expect(throws: MalformedInput.self) { try offer(files.joined(separator: ",")) }
     }
 
     @Test func `a text stands in the preview`() throws {

@@ -99,6 +99,13 @@ struct ControlCodingTests {
         ]
     }
 
+    @Test func `names in the lines of other versions stay`() throws {
+        let line = ControlLine.event(.chatMessage(try chatMessage(), isShownAsBundle: true))
+        try expectRoundTrip(line)
+        let text = String(decoding: try #require(line.encoded), as: UTF8.self)
+        #expect(text.contains("\"isBundle\":true"))
+    }
+
     @Test("every event is decoded as it was encoded")
     func events() throws {
         let outcomes: [TransferOutcome?] = [

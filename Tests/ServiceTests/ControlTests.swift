@@ -92,7 +92,7 @@ struct ControlTests {
         let scratch = ScratchFolder()
         // It listens, and does not run.
         let server = try ControlServer(path: scratch("node.sock"))
-        let answers = try await BlockingThread.run { (0..<18).map { _ in ControlClient.isAnswered(at: scratch("node.sock")) } }
+        let answers = try await BlockingThread.run { (0..<18).map { _ in ControlClient.hasListener(at: scratch("node.sock")) } }
         #expect(answers.first == true && answers.last == false)
         withExtendedLifetime(server) {}
     }

@@ -4,7 +4,7 @@ import Testing
 @testable import NearshareTerminal
 
 @Suite struct TextLayoutTests {
-    @Test("T4: no word of a peer goes on at the edge of the screen, where it could pass for a line of this program")
+    @Test("T4: each continuation row is indented, so no text of a peer looks like a line of this program")
     func longWords() {
         #expect(TextLayout.wrapWords("ab: 1234567890", columns: 8) == ["ab:", "  123456", "  7890"])
         #expect(TextLayout.wrapWords("1234567890 b", columns: 8, keepsAddresses: false) == ["12345678", "  90 b"])

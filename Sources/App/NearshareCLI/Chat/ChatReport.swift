@@ -60,7 +60,7 @@ struct ChatReport: Sendable {
             return (
                 "chat_message_changed",
                 [
-                    "conversation": .string(conversation.text), "id": .string(id), "status": .string(status.word),
+                    "conversation": .string(conversation.text), "id": .string(id), "status": .string(status.jsonValue),
                     "reason": JSONValue(reason),
                 ]
             )

@@ -5,8 +5,7 @@ internal import NearshareTerminal
 /// Renders chat messages as lines of text and as JSON.
 enum ChatMessageRenderer {
     /// Whether a message is shown outside of a conversation.
-    /// - Parameter isBundle: whether its bundle was shown already.
-    static func isShown(_ message: ChatMessage, isBundle: Bool) -> Bool { !message.isLocal && !isBundle }
+    static func isShown(_ message: ChatMessage, isShownAsBundle: Bool) -> Bool { !message.isLocal && !isShownAsBundle }
 
     /// The lines of a message that is shown outside of a conversation. Each line is escaped on access, as most lines of a long text
     /// are not shown. Any peer can claim any name, so a part of the id follows the name (K2).
@@ -23,14 +22,14 @@ enum ChatMessageRenderer {
             "number": .number(UInt64(max(0, message.number))), "id": .string(message.id),
             "conversation": .string(message.conversation.text), "from": JSONValue(message.author?.hex),
             "name": JSONValue(message.authorName?.claimed), "text": .string(message.text),
-            "when": .integer(message.when.milliseconds), "status": .string(message.status.word),
+            "when": .integer(message.when.milliseconds), "status": .string(message.status.jsonValue),
         ]
     }
 }
 
 extension MessageStatus {
     /// The JSON value of the state.
-    var word: String {
+    var jsonValue: String {
         switch self {
         case .waiting: "waiting"
         case .sent: "sent"

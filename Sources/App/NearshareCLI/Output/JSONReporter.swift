@@ -89,8 +89,8 @@ struct JSONReporter: Reporter {
     private static func jsonEvent(of event: ControlEvent) -> (name: String, members: [String: JSONValue])? {
         switch event {
         case .received(let message): ("message", ReceivedMessageRenderer.jsonMembers(message))
-        case .chatMessage(let message, let isBundle):
-            ChatMessageRenderer.isShown(message, isBundle: isBundle)
+        case .chatMessage(let message, let isShownAsBundle):
+            ChatMessageRenderer.isShown(message, isShownAsBundle: isShownAsBundle)
                 ? ("chat_message", ChatMessageRenderer.jsonMembers(message)) : nil
         case .messageChanged(let id, let state, let detail):
             ("message_changed", ["id": .string(id.hex), "state": .string(state.rawValue), "detail": JSONValue(detail)])

@@ -296,8 +296,8 @@ struct TextReporter: Reporter {
                 ReceivedMessageRenderer.line(message).lines, from: message.sender,
                 rows: Self.maximumMessageRowCount,
                 elsewhere: "`nearshare messages` shows it")
-        case .chatMessage(let message, let isBundle):
-            guard ChatMessageRenderer.isShown(message, isBundle: isBundle) else { return }
+        case .chatMessage(let message, let isShownAsBundle):
+            guard ChatMessageRenderer.isShown(message, isShownAsBundle: isShownAsBundle) else { return }
             writeMessage(
                 ChatMessageRenderer.lines(message), from: message.author, rows: Self.maximumMessageRowCount,
                 elsewhere: "`nearshare chat` shows it")

@@ -47,8 +47,8 @@ struct VoicePlayer: Sendable {
             for key in VoiceKey.all(in: key) {
                 switch key {
                 case .space: playback.togglePause()
-                case .left: playback.skip(.seconds(-Self.step))
-                case .right: playback.skip(.seconds(Self.step))
+                case .left: playback.skip(Duration.zero - Self.step)
+                case .right: playback.skip(Self.step)
                 case .character("q"), .enter: playback.stop()
                 default: break
                 }
@@ -56,6 +56,6 @@ struct VoicePlayer: Sendable {
         }
     }
 
-    /// Seconds skipped by an arrow key.
-    private static let step = 5
+    /// Skipped by an arrow key.
+    private static let step = Duration.seconds(5)
 }

@@ -55,7 +55,7 @@ package struct ContactDirectory: Sendable {
         let device = machine.localSendDevice(named: text)
         do {
             return try await search(
-                text, messenger, timeout: device == nil ? timeout : min(timeout, LocalSendContact.lookupTimeout))
+                text, messenger, timeout: device == nil ? timeout : min(timeout, NamedLocalSendDevice.lookupTimeout))
         } catch NodeError.notFound(let text, let nearby) {
             // A final check: a short timeout does not wait for BlueChat.
             if let contact = try snapshot().blueChatPeer(named: text) { return contact }

@@ -6,7 +6,7 @@ package struct ShownPeer: Sendable, Hashable {
     /// The name that the user has given to the peer, or else the one that it claims.
     package let name: DisplayName
     /// The key under which limits count what the peer causes. Keys of peers are free, so peers that are no friends share the limits of
-    /// their address.
+    /// their address. An item from the spool has no address, and counts for its sender's id.
     package let limitSource: String
 
     package init(id: PeerID, name: DisplayName, limitSource: String) {
@@ -68,12 +68,12 @@ extension TrustStore {
     }
 
     /// Peers nearby under the names by which the user knows them, for lists; blocked ones are left out.
-    func listed(_ peers: [NearbyPeer]) -> [NearbyPeer] {
-        peers.filter { !trustStatus(claiming: $0.id, named: $0.name).isBlocked }.map(named)
+    func unblocked(_ peers: [NearbyPeer]) -> [NearbyPeer] {
+        peers.filter { !trustStatus(claiming: $0.id, named: $0.name).isBlocked }.map(replacingName)
     }
 
     /// The peer under the name by which the user knows it, for lists.
-    func named(_ peer: NearbyPeer) -> NearbyPeer {
+    private func replacingName(of peer: NearbyPeer) -> NearbyPeer {
         var peer = peer
         peer.name = shownName(claiming: peer.id, named: peer.name)
         return peer

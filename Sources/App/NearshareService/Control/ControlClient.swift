@@ -40,7 +40,7 @@ package final class ControlClient: NodeClient {
     }
 
     /// Whether a node listens at the path.
-    package static func isAnswered(at path: String) -> Bool {
+    package static func hasListener(at path: String) -> Bool {
         guard let descriptor = UnixSocket.connect(to: path) else { return false }
         Glibc.close(descriptor)
         return true
@@ -83,7 +83,7 @@ package final class ControlClient: NodeClient {
         link.close()
     }
 
-    /// Asks the running node of this user to stop, on a connection of its own; one that hangs is left as it is.
+    /// Asks the running node of this user to stop, on a connection of its own. Gives up after ``stopTimeout``.
     package static func stopNode(of machine: LocalMachine) async {
         _ = try? await withRunningNode(of: machine) { client in
             await firstResult(

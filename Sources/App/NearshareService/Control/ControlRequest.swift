@@ -16,7 +16,7 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     case isPending(BundleID)
     /// Received messages after a number. Reply: ``ControlReply/messages(_:)``.
     case messages(after: Int, limit: Int)
-    /// Writes a line in a conversation. Reply: ``ControlReply/lineAccepted(id:)``; ``ControlEvent/chatMessage(_:isBundle:)`` follows.
+    /// Writes a line in a conversation. Reply: ``ControlReply/lineAccepted(id:)``; ``ControlEvent/chatMessage(_:isShownAsBundle:)`` follows.
     case sendLine(String, in: Conversation)
     /// Reply: ``ControlReply/conversations(_:)``.
     case conversations
@@ -125,8 +125,8 @@ package enum ControlEvent: Sendable, Hashable, Codable {
     case messageChanged(BundleID, MessageState, detail: String?)
     case received(ReceivedMessage)
     /// A line was written by this user or a peer, and is stored in the conversation.
-    /// - Parameter isBundle: it arrived as a bundle, or as several, each of which has its own ``received(_:)``.
-    case chatMessage(ChatMessage, isBundle: Bool = false)
+    /// - Parameter isShownAsBundle: it arrived as a bundle, or as several, each of which has its own ``received(_:)``.
+    case chatMessage(ChatMessage, isShownAsBundle: Bool = false)
     /// The status of an own line has changed, or the line has failed for a reason.
     case chatMessageChanged(id: String, conversation: Conversation, status: MessageStatus, reason: String?)
     /// All contacts, after one has appeared, changed or disappeared.
@@ -139,6 +139,11 @@ package enum ControlEvent: Sendable, Hashable, Codable {
     ///   - conversation: to which it belongs; nil for none.
     ///   - item: the path of the received item that it is about; nil for others.
     case notice(String, in: Conversation? = nil, about: String? = nil)
+
+    private enum ChatMessageCodingKeys: String, CodingKey {
+        case _0
+        case isShownAsBundle = "isBundle"
+    }
 }
 
 /// The delivery state of an own message.

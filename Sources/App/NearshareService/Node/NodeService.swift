@@ -60,7 +60,7 @@ package final class NodeService: NodeClient {
     /// The server for LocalSend devices; nil for none.
     package var localSend: LocalSendServer? { properties.localSend }
 
-    /// The share of the mesh link over which a peer is heard; nil for none.
+    /// The mesh link over which a peer was heard last, as limits count it: a share of its source's rates; nil for none.
     package func linkShare(of id: PeerID) -> MeshLinkShare? { node.linkShare(of: id) }
 
     // MARK: Events
@@ -116,7 +116,7 @@ package final class NodeService: NodeClient {
         case .changed(let id, .failed(let reason)): publish(.messageChanged(id, .failed, detail: reason))
         case .arrived(let message):
             publish(.received(ReceivedMessage(message, contacts: try? contacts.snapshot())))
-        case .chatMessage(let message, let isBundle): publish(.chatMessage(message, isBundle: isBundle))
+        case .chatMessage(let message, let isBundle): publish(.chatMessage(message, isShownAsBundle: isBundle))
         case .chatMessageChanged(let message, let reason):
             recordOutcome(of: message)
             publish(
@@ -263,7 +263,7 @@ package final class NodeService: NodeClient {
             }
             guard nearby.isEmpty else {
                 let trust = try contacts.snapshot().trust
-                throw NodeError.notFound(text, nearby: trust.listed(nearby))
+                throw NodeError.notFound(text, nearby: trust.unblocked(nearby))
             }
             throw ControlFailure(
                 .peerNotFound,

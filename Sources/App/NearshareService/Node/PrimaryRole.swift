@@ -53,7 +53,7 @@ package final class PrimaryRole: Sendable {
             try Task.checkCancellation()
             if let role = try claimIfFree(on: machine) { return role }
             // A command that used the last node may be faster to become the next one, and is asked as well.
-            if ControlClient.isAnswered(at: socketPath) {
+            if ControlClient.hasListener(at: socketPath) {
                 guard takesOver, try await requestHandOver(machine) else {
                     throw NodeRunsAlready(process: try machine.state.nodeProcessID())
                 }
@@ -77,7 +77,7 @@ package final class PrimaryRole: Sendable {
         let socketPath = try machine.makeControlSocketDirectory()
         let watch = DirectoryWatch(machine.directories.runtime)
         let end = SystemClock.monotonic() + handOverTimeout
-        while !ControlClient.isAnswered(at: socketPath) {
+        while !ControlClient.hasListener(at: socketPath) {
             let remaining = end - SystemClock.monotonic()
             guard let watch, remaining > .zero else { return }
             try await watch.awaitChange(timeout: remaining)
@@ -151,7 +151,7 @@ package final class PrimaryRole: Sendable {
             for await _ in service.handOverRequests {
                 isRequested = true
                 await service.finishRequests()
-                try await node.leaveMesh(listener)
+                try await node.leaveMesh(closing: listener)
                 if closesPort { node.closePort(of: listener) }
             }
             await ended

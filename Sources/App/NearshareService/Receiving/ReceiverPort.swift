@@ -82,7 +82,7 @@ package struct ReceiverPort: Sendable {
             if port != 0 { emitIfChanged(.own(port: port, beside: service.otherReceiver), report) }
             if let time = lossTime, time <= SystemClock.monotonic() {
                 // A node that answers nothing else is busy.
-                (hasNode, lossTime) = (ControlClient.isAnswered(at: machine.controlSocketPath), nil)
+                (hasNode, lossTime) = (ControlClient.hasListener(at: machine.controlSocketPath), nil)
                 if !hasNode { onNodeLoss() }
             }
             guard let watch else { return }

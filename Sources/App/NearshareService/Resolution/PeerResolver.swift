@@ -69,7 +69,7 @@ package struct PeerResolver: Sendable {
     private func notFound(_ text: String, _ nearby: [NearbyPeer], on node: Node) -> any Error {
         if nearby.isEmpty, node.hasNoNetwork { return CommandFailure(.peerNotFound, NetworkNotice.notFound(text)) }
         let trust = (try? machine.trust.read()) ?? TrustStore()
-        return NodeError.notFound(text, nearby: trust.listed(nearby))
+        return NodeError.notFound(text, nearby: trust.unblocked(nearby))
     }
 
     /// The advice on a text that is the beginning of a listed peer's id: it selects no new peer (K2); nil for another text.

@@ -68,7 +68,7 @@ package struct VoiceNoteStore: Sendable {
     /// - Parameter receivers: as the user named them.
     package func recordSent(_ path: String, to receivers: [String], at time: WallTime) throws {
         // The list is read in another directory. Symbolic links stay, as in the paths of the voice directory.
-        let path = try AbsolutePath.of(path)
+        let path = try AbsolutePath.resolving(path)
         try machine.state.update(SentNotes.fileName, startingWith: SentNotes()) { sent in
             sent.notes.removeAll { $0.path == path }
             sent.notes.append(SentNotes.Entry(path: path, when: time, to: receivers))

@@ -16,10 +16,10 @@ package enum HKDF {
     package static func noise(chainingKey: SecretBytes, input: SecretBytes?) -> (SecretBytes, SecretBytes) {
         let output = chainingKey.withUnsafeBytes { salt in
             let empty = UnsafeRawBufferPointer(start: nil, count: 0)
-            guard let input else { return derive(from: empty, salt: salt, info: [], byteCount: 64) }
-            return input.withUnsafeBytes { derive(from: $0, salt: salt, info: [], byteCount: 64) }
+            guard let input else { return derive(from: empty, salt: salt, info: [], byteCount: 2 * HMAC.byteCount) }
+            return input.withUnsafeBytes { derive(from: $0, salt: salt, info: [], byteCount: 2 * HMAC.byteCount) }
         }
-        return output.withUnsafeBytes { (SecretBytes($0[..<32]), SecretBytes($0[32...])) }
+        return output.withUnsafeBytes { (SecretBytes($0[..<HMAC.byteCount]), SecretBytes($0[HMAC.byteCount...])) }
     }
 
     /// The expand step alone, for keys that are uniformly random already.

@@ -7,7 +7,7 @@ extension Node {
     /// Joins the mesh through the neighbours nearby, without advertising this node: for sending.
     /// - Parameter usesRadio: also through the radio's neighbours, where the settings have one.
     package func joinMesh(usesRadio: Bool = true) -> MeshDriver {
-        let mesh = startMesh(connecting: .local, invitations: nil)
+        let mesh = startMesh(initiator: .local, invitations: nil)
         if usesRadio, settings.radio != nil {
             mesh.start { [self] in
                 guard let radio = try? await openRadio() else { return }
@@ -20,7 +20,7 @@ extension Node {
     /// Starts the node's only mesh driver, or returns the one that runs, which keeps its arguments: a node that is to receive
     /// over the mesh listens before it joins.
     func startMesh(
-        connecting initiator: NeighbourConnector.Initiator, invitations: AsyncQueue<Invitation>?
+        initiator: NeighbourConnector.Initiator, invitations: AsyncQueue<Invitation>?
     ) -> MeshDriver {
         let (mesh, isNew) = state.withLock { state in
             if let mesh = state.mesh { return (mesh, false) }
@@ -46,7 +46,7 @@ extension Node {
         return mesh
     }
 
-    /// The share of the link over which a peer of the mesh was heard last; nil for none.
+    /// The link over which a peer of the mesh was heard last, as limits count it: a share of its source's rates; nil for none.
     package func linkShare(of id: PeerID) -> MeshLinkShare? { state.withLock(\.mesh)?.read { $0.linkShare(of: id) } }
 
     /// Connects to a peer of the mesh, unless it is a neighbour. Returns at once.
@@ -59,8 +59,8 @@ extension Node {
     /// Leaves the mesh for good, announces it, and returns when the messenger and the mesh have stopped; everything else goes
     /// on. A process calls this before another one with the same key takes its place.
     /// - Throws: ``NodeError/unavailable(_:)`` when discovery is no longer available; the mesh then runs on.
-    package func leaveMesh(_ receiving: Listener) async throws(NodeError) {
-        try receiving.stopAcceptingMeshLinks()
+    package func leaveMesh(closing listener: Listener) async throws(NodeError) {
+        try listener.stopAcceptingMeshLinks()
         guard let mesh = state.withLock({ $0.mesh }) else { return }
         mesh.stop()
         _ = await mesh.ended.value

@@ -235,7 +235,7 @@ public final class Node: Sendable {
     /// - Returns: nil for a listener that takes no frames.
     func startMesh(of listener: Listener) -> MeshDriver? {
         guard listener.record.current.acceptsMeshLinks else { return nil }
-        return startMesh(connecting: .lowerID, invitations: listener.queues.invitations)
+        return startMesh(initiator: .lowerID, invitations: listener.queues.invitations)
     }
 
     /// Accepts links on a thread of its own, until the listener is closed.

@@ -15,11 +15,11 @@ enum AvahiLibrary {
                 "could not load libavahi-core, which discovery needs: \(String(cString: reason)); "
                     + "install it (Debian: libavahi-core7), or give the peer's address")
         }
-        avahi_set_log_function(logged)
+        avahi_set_log_function(forwardLog)
     }
 }
 
-private let logged: AvahiLogFunction = { _, text in
+private let forwardLog: AvahiLogFunction = { _, text in
     guard let text, let log = AvahiLibrary.log.withLock({ $0 }) else { return }
     log(String(cString: text))
 }

@@ -33,7 +33,7 @@ package struct FileList: Sendable {
     }
 }
 
-/// The listed files whose content is not sent, on which both ends agree.
+/// The files whose content the sender omits: those that the receiver has, identical or newer.
 package struct PresentFiles: Sendable {
     private let list: FileList
     private let identical: FileSet

@@ -1,11 +1,11 @@
 package import Nearshare
 
 /// A LocalSend device that the user has named where a nearshare peer is needed. Messages never reach it.
-package struct LocalSendContact: Sendable {
+package struct NamedLocalSendDevice: Sendable {
     package let name: DisplayName
 
     /// The time for which a device that was seen in a list is remembered.
-    private static let memoryMilliseconds: UInt64 = 3_600_000
+    private static let recentPeriod = Duration.seconds(3_600)
     /// Timeout of the search for a nearshare peer of the same name.
     static let lookupTimeout = Duration.milliseconds(1_500)
 
@@ -13,9 +13,9 @@ package struct LocalSendContact: Sendable {
     /// - Returns: nil where the text selects none, or a nearshare peer as well.
     init?(named text: String, trust: TrustStore, recent: RecentPeers, now: WallTime) {
         let known = trust.entries.filter { $0.value.trust != .blocked }.map { Candidate($0.key, $0.value) }
-        let oldest = now.unixMilliseconds - min(now.unixMilliseconds, Self.memoryMilliseconds)
+        let oldest = now.milliseconds - Self.recentPeriod.nanoseconds / 1_000_000
         let seen = recent.entries
-            .filter { $0.lastSeen.unixMilliseconds >= oldest && trust.entry(claiming: $0.id) == nil }.map(Candidate.init)
+            .filter { $0.lastSeen.milliseconds >= oldest && trust.entry(claiming: $0.id) == nil }.map(Candidate.init)
         let found =
             switch NameMatch(of: text, among: known + seen) {
             case .none: [Candidate]()
@@ -26,14 +26,14 @@ package struct LocalSendContact: Sendable {
         name = first.name
     }
 
-    /// The reason why no message is sent to it, and what can be sent.
+    /// The error of a message to a LocalSend device; names what can be sent instead.
     var refusal: ControlFailure {
         ControlFailure(
             .refused,
             "\(name.shown) has LocalSend, which takes files and texts, but no messages: `nearshare send --text` sends a text")
     }
 
-    /// The reason why its certificate is not compared yet.
+    /// The error of `peers verify` for a device whose certificate is not remembered yet.
     package var verificationRefusal: CommandFailure {
         CommandFailure(
             .usage,
@@ -58,8 +58,8 @@ package struct LocalSendContact: Sendable {
 
 extension LocalMachine {
     /// The LocalSend device that a text selects, among those that are known or were seen recently.
-    package func localSendDevice(named text: String) -> LocalSendContact? {
-        LocalSendContact(
+    package func localSendDevice(named text: String) -> NamedLocalSendDevice? {
+        NamedLocalSendDevice(
             named: text, trust: (try? trust.read()) ?? TrustStore(),
             recent: (try? RecentPeers.read(in: state)) ?? RecentPeers(),
             now: SystemClock.wall())
