@@ -60,6 +60,6 @@ import Testing
             (.failed, "failed"),
         ])
     func marks(_ status: MessageStatus, _ word: String) {
-        #expect(status.word == word)
+        #expect(status.jsonValue == word)
     }
 }

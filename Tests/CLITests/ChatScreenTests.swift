@@ -1178,7 +1178,7 @@ private final class ChatHarness {
             chat.handle(.event(.receiving(.prompt(question))))
         }
         chat.press(.pageUp)
-        chat.handle(.event(.chatMessage(ChatHarness.message(31, "newer"), isBundle: false)))
+        chat.handle(.event(.chatMessage(ChatHarness.message(31, "newer"), isShownAsBundle: false)))
         #expect(chat.text.contains("[1 new below]"), "\(chat.text)")
         ask(1)
         #expect(chat.text.contains("[a question below]"), "\(chat.text)")

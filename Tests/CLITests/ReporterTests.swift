@@ -161,13 +161,13 @@ private final class MovableTime: Sendable {
             let friend = try #require(PeerID(hex: "00000000000000ff"))
             let limit = UnknownPeerLimiter(.rows, clock: { clock.now }, isKnown: { $0 == friend })
             let reporter = TextReporter(output: written.output, unknownPeers: limit)
-            for _ in 0..<10 { reporter.report(.node(.chatMessage(line(text), isBundle: false))) }
+            for _ in 0..<10 { reporter.report(.node(.chatMessage(line(text), isShownAsBundle: false))) }
             // Two of ten rows, and a notice for each; then that others are hidden.
             let width = written.all.reduce(0) { $0 + max(80, TerminalText.width(of: $1)) }
             #expect(width <= 26 * 80 && written.all.last?.hasSuffix(showing) == true)
             #expect(written.all.count { $0 == "… the rest of this message is not shown; `nearshare chat` shows it" } == 2)
             let before = written.all.count
-            reporter.report(.node(.chatMessage(line(text, from: friend), isBundle: false)))
+            reporter.report(.node(.chatMessage(line(text, from: friend), isShownAsBundle: false)))
             #expect((2...11).contains(written.all.count - before))
         }
     }
@@ -180,7 +180,7 @@ private final class MovableTime: Sendable {
         let reporter = JSONReporter(unknownPeers: limiter, write: { written.append($0) })
         let text = String(repeating: "\u{202e}", count: 60_000 / 3)
         func report(_ count: Int, from author: PeerID? = anna) {
-            for _ in 0..<count { reporter.report(.node(.chatMessage(line(text, from: author), isBundle: false))) }
+            for _ in 0..<count { reporter.report(.node(.chatMessage(line(text, from: author), isShownAsBundle: false))) }
         }
         report(100)
         let shown = written.all.count
@@ -194,7 +194,7 @@ private final class MovableTime: Sendable {
         // A short line finds room where a long one does not.
         clock.advance(by: .milliseconds(100))
         report(1)
-        reporter.report(.node(.chatMessage(line("hello"), isBundle: false)))
+        reporter.report(.node(.chatMessage(line("hello"), isShownAsBundle: false)))
         #expect(written.all.count == shown + 4)
         #expect(written.all[shown + 2] == #"{"count":\#(101 - shown),"event":"omitted"}"#)
         #expect(written.all.last?.contains(#""text":"hello""#) == true)
@@ -211,14 +211,14 @@ private final class MovableTime: Sendable {
         func flood(_ range: Range<Int>) {
             for number in range {
                 let author = PeerID(bytes: UInt64(number).bigEndianBytes)
-                reporter.report(.node(.chatMessage(line("junk", from: author), isBundle: false)))
+                reporter.report(.node(.chatMessage(line("junk", from: author), isShownAsBundle: false)))
             }
         }
         flood(0..<5_000)
         let flooded = written.all.count
         #expect((1_024...1_100).contains(flooded))
         for number in 0..<20 {
-            reporter.report(.node(.chatMessage(line("line \(number)"), isBundle: false)))
+            reporter.report(.node(.chatMessage(line("line \(number)"), isShownAsBundle: false)))
             flood(5_000 + number * 100..<5_100 + number * 100)
         }
         #expect(written.all.count { $0.contains("\"text\":\"line ") } == 20)
@@ -351,7 +351,7 @@ private final class MovableTime: Sendable {
             let message = ChatMessage(
                 number: 7, id: "l7", conversation: conversation, author: anna, authorName: DisplayName(truncating: name),
                 text: "x", when: day, status: .delivered)
-            return lines(.node(.chatMessage(message, isBundle: false))).first
+            return lines(.node(.chatMessage(message, isShownAsBundle: false))).first
         }
         #expect(author("anna", in: .peer(anna)) == "anna#1a2b: x")
         #expect(author("Anna Schmidt", in: .publicRoom) == "Anna Schmidt#1a2b to everyone: x")
@@ -404,7 +404,7 @@ private final class MovableTime: Sendable {
             var shown = line("text", in: .peer(anna))
             shown.id = id
             #expect(lines(.node(.chatMessage(shown))) == ["anna#1a2b: text"])
-            #expect(lines(.node(.chatMessage(shown, isBundle: true))).isEmpty)
+            #expect(lines(.node(.chatMessage(shown, isShownAsBundle: true))).isEmpty)
         }
     }
 
