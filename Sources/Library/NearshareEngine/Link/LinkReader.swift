@@ -119,6 +119,8 @@ struct LinkReader: Sendable {
                 role: parameters.role, handshakeHash: established.handshakeHash,
                 nonce: parameters.random(ShortAuthenticationString.nonceByteCount)),
             limits: parameters.limits, now: Moment(monotonic: parameters.clock(), wall: parameters.wallClock()))
+        // The thread that keeps the link's time cannot end it while it waits for room in the send buffer.
+        link.setSilenceTimeout(DirectLimits.idleTimeout)
         writer.begin(established.sealer)
         control.establish(
             connection, established.peer,
