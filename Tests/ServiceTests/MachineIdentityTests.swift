@@ -107,6 +107,26 @@ import Testing
         #expect(try machine(identity).state.acquireNodeLock() != nil)
     }
 
+    @Test("one process at a time takes part in sessions with the identity of the user; others send and receive beside it")
+    func exclusiveSessions() async throws {
+        // Each opened file has a lock of its own, like that of another process.
+        var lock = try machine(.user).state.acquireSessionLock()
+        let node = try machine(.user).startNode(interface: "lo", findsOthers: false)
+        let error = #expect(throws: NodeError.self) { try node.startSession() }
+        #expect(error?.description.contains("process \(getpid()) takes part in sessions") == true)
+        #expect(lock != nil)
+        lock = nil
+        let session = try node.startSession()
+        #expect(try machine(.user).state.acquireSessionLock() == nil)
+        await session.leave()
+        #expect(try machine(.user).state.acquireSessionLock() == nil)
+        await node.stop()
+        #expect(try machine(.user).state.acquireSessionLock() != nil)
+        for identity in [MachineIdentity.application("org.example.game"), .ephemeral] {
+            try await machine(identity).run(interface: "lo", findsOthers: false) { _ = try $0.startSession() }
+        }
+    }
+
     @Test("a node with an interface that does not exist does not start") func interface() async throws {
         let machine = try machine(.ephemeral)
         #expect(throws: NodeError.self) { try machine.startNode(interface: "nope0", findsOthers: false) }

@@ -21,7 +21,7 @@ struct DestroyTests {
         for name in [
             "contacts.json", "name.json", "history.jsonl", "recent-peers.json", "carried.sqlite", "carried.sqlite-wal",
             "conversations.sqlite-shm", "something later", "later/deep/er", ".hidden", "spool/t-1/items/0/photo.jpg",
-            "node.lock", "notify.lock",
+            "node.lock", "notify.lock", "sessions.lock",
         ] { try scratch.write("state/\(name)", Array(name.utf8)) }
         symlink(scratch("outside"), scratch("state/link"))
         symlink(scratch("outside"), scratch("state/spool/link"))

@@ -36,6 +36,8 @@ public final class LocalMachine: Sendable {
     private let ephemeral: EphemeralState?
     /// Whether only one process at a time runs nodes with the identity.
     private let isApplication: Bool
+    /// Whether only one process at a time takes part in sessions with the identity, which others use beside it.
+    private let isUser: Bool
 
     /// - Parameters:
     ///   - identity: the key and contacts to use.
@@ -55,6 +57,7 @@ public final class LocalMachine: Sendable {
             directories.state = created.state.path
         }
         isApplication = if case .application = identity { true } else { false }
+        isUser = identity == .user
         self.directories = directories
         configuration = try Configuration.read(
             path: directories.configurationFile, home: environment["HOME"] ?? Self.home)
@@ -79,6 +82,7 @@ public final class LocalMachine: Sendable {
         self.launcher = launcher
         ephemeral = machine.ephemeral
         isApplication = machine.isApplication
+        isUser = machine.isUser
     }
 
     /// The name that peers see: the given one, or else the chosen, the configured or the host's name.
@@ -155,7 +159,7 @@ public final class LocalMachine: Sendable {
         log: Logger = Logger(label: "nearshare")
     ) throws(StorageError) -> NodeSettings {
         let trust = self.trust
-        let use = isApplication ? try ApplicationUse(state) : nil
+        let use = isApplication ? try IdentityUse(state, for: .nodes) : nil
         // A damaged store fails here, and not at the first offer.
         _ = try trust.read()
         let reported = Mutex<MonotonicInstant?>(nil)
@@ -211,6 +215,15 @@ public final class LocalMachine: Sendable {
             // A node may live longer than its machine.
             withExtendedLifetime((ephemeral, use)) {}
             return Set(known?.entries.filter { $0.value.isFriend && $0.value.trust != .blocked }.keys.map(\.peerID) ?? [])
+        }
+        if isUser {
+            settings.claimSessions = { [state] () throws(NodeError) in
+                do throws(StorageError) {
+                    return try IdentityUse(state, for: .sessions)
+                } catch {
+                    throw .unavailable(error.description)
+                }
+            }
         }
         settings.interface = interface ?? configuration.interface
         settings.radio = radio

@@ -23,7 +23,8 @@ extension Node {
     ///   - settings: the trust policy applies with ``RoomAdmission/ask`` only.
     /// - Returns: the session, at first without other members.
     /// - Throws: ``NodeError/invalidParameter(_:)`` for a wrong name or type, settings out of their bounds, or a room that this
-    ///   node is in; ``NodeError/unavailable(_:)`` without discovery, or when the node has stopped.
+    ///   node is in; ``NodeError/unavailable(_:)`` without discovery, when the node has stopped, and while another process takes
+    ///   part in sessions with the identity of the user.
     public func join(
         _ name: String, for service: ServiceType, admission: RoomAdmission, settings: SessionSettings = SessionSettings()
     ) throws(NodeError) -> Session {
@@ -37,6 +38,7 @@ extension Node {
             throw .invalidParameter("the name of a room has 1 to \(SessionRoom.maximumNameByteCount) bytes")
         }
         guard session(room.session) == nil else { throw .invalidParameter("this node is in the room already") }
+        try claimSessions()
         let changes = try browseNetwork(for: service)
         let (socket, advertisement) = try advertise(room, as: service)
         var settings = settings

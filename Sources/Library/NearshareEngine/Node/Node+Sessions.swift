@@ -9,9 +9,10 @@ extension Node {
     ///
     /// Members connect to each other, so the node listens, on a port that is free unless it receives already.
     /// - Throws: ``NodeError/invalidParameter(_:)`` for settings out of their bounds, ``NodeError/unavailable(_:)`` when the
-    ///   node cannot listen or has stopped.
+    ///   node cannot listen or has stopped, and while another process takes part in sessions with the identity of the user.
     public func startSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
         do throws(SessionError) { try settings.check() } catch { throw .invalidParameter(error.description) }
+        try claimSessions()
         if listeningPort == nil { _ = try listenForMembers() }
         let founder = SessionFounder(
             fingerprint: self.settings.identity.fingerprint, nonce: self.settings.random(SessionFounder.nonceByteCount))

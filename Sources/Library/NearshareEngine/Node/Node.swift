@@ -47,6 +47,8 @@ public final class Node: Sendable {
     let settings: NodeSettings
     /// Opened when all tasks and threads of the node have ended.
     private let ended = Latch()
+    /// The claim of the key for sessions; nil before the first one, and once the node has stopped.
+    private let sessionClaim = Mutex<(any Sendable)?>(nil)
     /// Shared by the extensions of this folder.
     let state = Mutex(State())
     let tasks = OwnedTasks()
@@ -79,6 +81,7 @@ public final class Node: Sendable {
 
     func run() async {
         await tasks.run()
+        sessionClaim.withLock { $0 = nil }
         ended.open()
     }
 
@@ -98,6 +101,15 @@ public final class Node: Sendable {
 
     /// Waits until the node begins to stop, or the task is cancelled.
     package func waitUntilStopping() async { _ = await stopping.value }
+
+    /// Claims the key for sessions of this process, before the node's first one.
+    func claimSessions() throws(NodeError) {
+        try sessionClaim.withLock { (claim) throws(NodeError) in
+            // A session of a node that is stopping ends at once.
+            guard claim == nil, !state.withLock(\.isShuttingDown) else { return }
+            claim = try settings.claimSessions()
+        }
+    }
 
     /// Starts a task that the node awaits before it ends.
     /// - Returns: false when the node is stopping; then the task is not run, and whatever waits for its outcome must be told.

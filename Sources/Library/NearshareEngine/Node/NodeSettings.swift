@@ -37,6 +37,9 @@ package struct NodeSettings: Sendable {
     package var groups: (any GroupTransport)?
     /// Whether invitations into sessions are delivered; otherwise they are refused on arrival.
     package var acceptsSessions = true
+    /// Claims the node's key for sessions of this process, until the returned value is released; nil where no claim is needed. Throws
+    /// while another process takes part in sessions with the key.
+    package var claimSessions: @Sendable () throws(NodeError) -> (any Sendable)? = { nil }
     /// Receives each node that is announced nearby, but with which there is no link of the mesh after some seconds of attempts.
     package var reportUnreachable: @Sendable (NearbyPeer) -> Void = { _ in }
     /// The monotonic clock.

@@ -222,6 +222,13 @@ extension Node {
                 prompt: prompt,
                 join: { [self] settings, asksTrust throws(SessionError) in
                     prompt.release()
+                    do throws(NodeError) {
+                        try claimSessions()
+                    } catch {
+                        incoming.driver.reserve(until: self.settings.clock())
+                        incoming.driver.send(.refuse(id, .declined))
+                        throw SessionError(error)
+                    }
                     let (session, isNew) = makeSession(id, settings)
                     if asksTrust {
                         start {

@@ -69,7 +69,9 @@ public final class SessionInvitation: Sendable {
     ///     When the key is not trusted, the invitation is refused, and the session is over. By default false: the peer is a member
     ///     at once.
     /// - Throws: the reason of ``ended`` when the invitation is over; ``SessionError/full``; ``SessionError/left`` when the session
-    ///   is over on this node; ``SessionError/invalidParameter(_:)`` for settings out of their bounds, and when it was answered.
+    ///   is over on this node; ``SessionError/invalidParameter(_:)`` for settings out of their bounds, and when it was answered;
+    ///   ``SessionError/unavailable(_:)`` while another process takes part in sessions with the identity of the user, which
+    ///   declines the invitation.
     public func accept(
         _ settings: SessionSettings = SessionSettings(), asksTrust: Bool = false
     ) throws(SessionError) -> Session {

@@ -24,6 +24,13 @@ extension StateDirectory {
     /// The id of the process that runs the node, 0 if it is not known; nil when no process does.
     package func nodeProcessID() throws(StorageError) -> Int32? { try processID(lockedBy: Self.nodeLockName) }
 
+    /// Acquires the lock of the process whose nodes take part in sessions, and stores the process id in its file.
+    /// - Returns: nil while another process holds it.
+    package func acquireSessionLock() throws(StorageError) -> ProcessLock? { try acquireLock(Self.sessionLockName) }
+
+    /// The id of the process whose nodes take part in sessions, 0 if it is not known; nil when no process's do.
+    package func sessionProcessID() throws(StorageError) -> Int32? { try processID(lockedBy: Self.sessionLockName) }
+
     /// Acquires the lock of the process that shows notifications, and stores the process id in its file.
     /// - Returns: nil while another process holds it.
     package func acquireNotificationLock() throws(StorageError) -> ProcessLock? {

@@ -18,6 +18,8 @@ package final class StateDirectory: Sendable {
     private static let destroyedKeyFileName = "identity.destroyed"
     /// Locked by a running node.
     static let nodeLockName = "node.lock"
+    /// Locked by the process whose nodes take part in sessions.
+    static let sessionLockName = "sessions.lock"
     /// Locked by the process that shows notifications.
     static let notificationLockName = "notify.lock"
     /// The folder of the directories of applications with identities of their own.
@@ -126,7 +128,8 @@ package final class StateDirectory: Sendable {
     /// Whether nothing is stored.
     package var isEmpty: Bool {
         get throws(StorageError) {
-            try directory.names().allSatisfy(Set([Self.lockName, Self.nodeLockName, Self.notificationLockName]).contains)
+            let locks: Set = [Self.lockName, Self.nodeLockName, Self.sessionLockName, Self.notificationLockName]
+            return try directory.names().allSatisfy(locks.contains)
         }
     }
 
