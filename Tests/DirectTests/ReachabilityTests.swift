@@ -66,6 +66,15 @@ import Testing
         #expect(reachability.absentees(after: .seconds(30), now: at(36)) == [ada])
     }
 
+    @Test func `a member that has another program in this one's place is tried again after the longest back-off`() {
+        var reachability = Reachability()
+        reachability.add(ada, now: at(0))
+        reachability.recordConnection(ada, via: nil, now: at(1))
+        reachability.recordDisconnection(ada, now: at(2))
+        reachability.recordReplacement(ada, now: at(2))
+        #expect(!reachability.mayAttempt(ada, now: at(17.9)) && reachability.mayAttempt(ada, now: at(18)))
+    }
+
     @Test("S15: news of other members counts at intervals, and cannot keep a member for ever") func inventedNews() {
         var reachability = Reachability()
         reachability.add(ada, now: at(0))

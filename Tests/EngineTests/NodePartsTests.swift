@@ -38,9 +38,9 @@ func errorWords() {
         let error = NodeError(DirectClosure.closed(by: .remote, reason))
         #expect(error.isTransient && error.description.hasPrefix("the peer is shutting down"))
     }
-    for reason in [CloseReason.blocked, .unattended, .tooManyLinks, .violation, .goingAway, .done] {
+    for reason in [CloseReason.blocked, .unattended, .tooManyLinks, .replaced, .violation, .goingAway, .done] {
         let error = NodeError(DirectClosure.closed(by: .local, reason))
-        #expect(error.isTransient == (reason == .done), "\(reason)")
+        #expect(error.isTransient == [.done, .replaced].contains(reason), "\(reason)")
         #expect(error.description != NodeError(DirectClosure.closed(by: .remote, reason)).description, "\(reason)")
     }
 }

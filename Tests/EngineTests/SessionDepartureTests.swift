@@ -312,6 +312,38 @@ import Testing
             }
         }
     }
+
+    @Test(
+        "a second program with a member's key takes its place, and the session of the first one ends",
+        arguments: LinkKind.allCases)
+    func takesPlace(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        try await withNode(network.settings(0)) { host in
+            let session = try host.startSession(TestNetwork.trusting)
+            @Sendable func join(_ listener: Listener) async throws -> Session {
+                async let invited = session.invite(network.destination(1, listener.port))
+                let invitation = try #require(await listener.sessionInvitations.first { _ in true })
+                let joined = try invitation.accept(TestNetwork.trusting)
+                #expect(try await invited == network.id(1))
+                return joined
+            }
+            try await withNode(network.settings(1)) { one in
+                let first = try await join(one.listen())
+                // Only a member whose epoch is known can be replaced.
+                try await first.send(SessionMessage(text: "first"))
+                #expect(await session.messages.first { _ in true }?.message.text == "first")
+                try await withNode(network.settings(1)) { two in
+                    let second = try await join(two.listen())
+                    let end = await first.ended
+                    #expect("\(String(describing: end))".contains("another program with this node's key"))
+                    try await session.send(SessionMessage(text: "second"))
+                    #expect(await second.messages.first { _ in true }?.message.text == "second")
+                    try await second.send(SessionMessage(text: "third"))
+                    #expect(await session.messages.first { _ in true }?.message.text == "third")
+                }
+            }
+        }
+    }
 }
 
 /// An operation in progress between two members.

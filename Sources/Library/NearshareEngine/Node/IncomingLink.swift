@@ -61,7 +61,7 @@ struct IncomingLink {
         case .closed(let end):
             node.settings.log.debug("link from \(remote) ended: \(end)")
             open.endAll()
-            sessionLink.end()
+            sessionLink.end(end)
         }
     }
 

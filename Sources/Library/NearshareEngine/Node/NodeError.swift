@@ -115,6 +115,8 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .closed(by: .remote, .unattended):
             self = .refused("the peer's user cannot be asked; its program needs a user who sees it, such as in a terminal")
         case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the peer has too many connections; try later")
+        case .closed(by: .remote, .replaced):
+            self = .unavailable("another program with this machine's key has joined the session in its place")
         case .closed(by: .remote, .goingAway), .closed(by: .remote, .done):
             self = .connectionLost("the peer is shutting down; try again")
         case .closed(by: .local, .goingAway): self = .unavailable("the node is stopping; start another one")
@@ -122,6 +124,8 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .closed(by: .local, .blocked): self = .blocked("the peer")
         case .closed(by: .local, .violation): self = .identityMismatch("the peer has another key than the one expected")
         case .closed(by: .local, .unattended): self = .unavailable("this node cannot ask its user about the peer")
+        case .closed(by: .local, .replaced):
+            self = .connectionLost("this node has closed the connection: another program with the peer's key has joined")
         case .closed(by: .local, .tooManyLinks): self = .unavailable("this node has too many connections; try later")
         case .violation(let what):
             self = .incompatible(

@@ -162,7 +162,7 @@ final class IncomingSessionLink: Sendable {
     }
 
     /// Records that the link has ended, and ends its invitation.
-    func end() {
+    func end(_ reason: LinkEnd) {
         shortCode.fulfil(nil)
         invitation?.end(.unavailable("the connection to the inviting peer was lost"))
         let joined = state.withLock { state in
@@ -170,7 +170,7 @@ final class IncomingSessionLink: Sendable {
             return state.joined
         }
         over.fulfil()
-        if let (session, sessionLink) = joined { session.remove(sessionLink) }
+        if let (session, sessionLink) = joined { session.remove(sessionLink, after: reason) }
     }
 }
 

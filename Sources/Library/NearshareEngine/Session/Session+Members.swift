@@ -297,7 +297,7 @@ extension Session {
                 case .closed(let end):
                     open.endAll()
                     outgoingLink.endQuestion()
-                    if let sessionLink = outgoingLink.end() { remove(sessionLink) }
+                    if let sessionLink = outgoingLink.end() { remove(sessionLink, after: end) }
                     guard !outgoingLink.isAgreed else { break }
                     // The peer does not wait for the decision for ever.
                     let failure =
@@ -418,9 +418,22 @@ extension Session {
         }
     }
 
-    func remove(_ link: SessionLink) {
+    /// Removes a link that has ended.
+    /// - Parameter end: the reason, where the link had one of its own.
+    func remove(_ link: SessionLink, after end: LinkEnd? = nil) {
         let now = node.settings.clock()
-        update { $0.members.remove(link, now: now) }
+        let isReplaced = update { state -> Bool in
+            let wasMember = state.members.links(to: link.peer).contains { $0 === link }
+            state.members.remove(link, now: now)
+            // A member may close links to this program's earlier state; then there is a newer one.
+            guard wasMember, end == .closure(.closed(by: .remote, .replaced)), state.members.links(to: link.peer).isEmpty else {
+                return false
+            }
+            state.members.roster.recordReplacement(of: link.peer, now: now)
+            return state.members.links.isEmpty
+        }
+        // While there are other links, one member's word does not count.
+        if isReplaced { return self.end(Self.replacedError) }
         // Another link may have to take over; updates that the old one did not carry are in the whole roster.
         let others = linksTo(link.peer)
         if link.relay == nil, let other = others.last(where: { $0.relay == nil }) {
@@ -428,6 +441,9 @@ extension Session {
         }
         for other in others { other.wake() }
     }
+
+    private static let replacedError = SessionError.unavailable(
+        "another program with this node's key has joined the session in its place; give each program an identity of its own")
 
     var isOver: Bool { state.withLock(\.isOver) }
 

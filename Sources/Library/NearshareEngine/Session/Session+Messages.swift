@@ -286,6 +286,8 @@ extension Session {
         }
         if hasNewDeadline { timer.wake() }
         guard let arrival else { return }
+        // The program before may still run: it has the same key.
+        for replaced in arrival.replacedLinks { replaced.driver.close(.replaced) }
         if !arrival.messages.isEmpty { notifyArrival() }
         if arrival.hasNewMetadata { emitMetadata(of: link.peer) }
         // Sends the metadata for which there was no room.

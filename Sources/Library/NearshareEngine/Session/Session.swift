@@ -261,7 +261,9 @@ public final class Session: Sendable {
     /// Waits until the session is over: ``SessionError/removed`` when its founder has removed this node,
     /// ``SessionError/unavailable(_:)`` when the inviting peer has withdrawn the invitation after this node had accepted it,
     /// ``SessionError/full`` when more peers than the limit have joined at the same moment, and this node was among the last, or the
-    /// inviting peer had no room for it any more, otherwise ``SessionError/left``. nil when the task is cancelled first.
+    /// inviting peer had no room for it any more, ``SessionError/unavailable(_:)`` also when another program with the same key has
+    /// taken this one's place in the session, otherwise ``SessionError/left``. nil only when the task is
+    /// cancelled first.
     public var ended: SessionError? {
         get async { await endEvent.value }
     }

@@ -51,6 +51,8 @@ struct SessionMembership {
         var messages: [Session.ReceivedMessage] = []
         /// The peer has restarted without its state: the number of this node's messages that are lost.
         var lostCount: Int?
+        /// The links of the peer's program before its restart.
+        var replacedLinks: [SessionLink] = []
         /// The member's metadata has changed.
         var hasNewMetadata = false
         /// The peer violated the protocol; messages before that are delivered.
@@ -80,6 +82,7 @@ struct SessionMembership {
                     if value != metadata { (metadata, arrival.hasNewMetadata) = (value, true) }
                 case .restarted(let lost):
                     arrival.lostCount = lost
+                    arrival.replacedLinks = links.filter { !channel.isAttached($0.channelLink) }
                     if metadata != nil { (metadata, arrival.hasNewMetadata) = (nil, true) }
                 case nil: break
                 }

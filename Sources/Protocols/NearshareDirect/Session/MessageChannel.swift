@@ -209,6 +209,9 @@ package struct MessageChannel: Sendable {
     /// Removes a link. Messages that it carried and that are not acknowledged are sent over other links.
     package mutating func detach(_ id: LinkID) { links.detach(id) }
 
+    /// Whether a link is in use: neither removed, nor one of the peer's program before its restart.
+    package func isAttached(_ id: LinkID) -> Bool { links[id] != nil }
+
     /// Whether ``nextFrame(for:)`` returns a frame.
     package func hasFrame(for id: LinkID) -> Bool { dueFrame(for: id) != nil }
 
@@ -256,8 +259,9 @@ package struct MessageChannel: Sendable {
 
     // MARK: Frames
 
-    /// Processes one frame that arrived over a link.
+    /// Processes one frame that arrived over a link. One that is not attached carries nothing more until it is closed.
     package mutating func receive(_ frame: [UInt8], on id: LinkID) throws(MalformedInput) -> Event? {
+        guard isAttached(id) else { return nil }
         switch try ChannelFrame(decoding: frame) {
         case .resume(let remoteEpoch, let localEpoch, let expected):
             return try receiveResume(on: id, remoteEpoch: remoteEpoch, localEpoch: localEpoch, expected: expected)

@@ -129,7 +129,16 @@ struct Reachability: Sendable {
             hints[id] = nil
         }
         let count = failureCount(of: id) + 1
-        backoffs[id] = Backoff(failureCount: count, retryTime: now + Self.firstDelay * (1 << min(count - 1, 5)))
+        backoffs[id] = Backoff(
+            failureCount: count, retryTime: now + Self.firstDelay * (1 << min(count - 1, Self.maximumDoublings)))
+    }
+
+    /// Records that a member has replaced its link by one to another program with the same key: the next attempt waits for the
+    /// longest time, or the two programs would replace each other's links without end.
+    mutating func recordReplacement(_ id: PeerID, now: MonotonicInstant) {
+        hints[id] = nil
+        backoffs[id] = Backoff(
+            failureCount: Self.maximumDoublings + 1, retryTime: now + Self.firstDelay * (1 << Self.maximumDoublings))
     }
 
     /// Records that a member to which there is no direct link may have become reachable: the back-off ends, and the member is
@@ -195,6 +204,8 @@ struct Reachability: Sendable {
     }
 
     private static let firstDelay = Duration.milliseconds(500)
+    /// Limit on the times by which the delay doubles: it is 16 s at most.
+    private static let maximumDoublings = 5
     /// The time for which only the member with the lower id attempts a connection.
     private static let headStart = Duration.seconds(3)
     /// The time in which the addresses and neighbours of a new member arrive.

@@ -428,6 +428,11 @@ package struct SessionRoster: Sendable {
         report(id)
     }
 
+    /// Records that a member has a link to another program with this member's key, which a link of this one would replace in turn.
+    package mutating func recordReplacement(of id: PeerID, now: MonotonicInstant) {
+        if table.member(id) != nil { reachability.recordReplacement(id, now: now) }
+    }
+
     /// Sets this member's own addresses.
     package mutating func setAddresses(_ addresses: [SessionMember.Address]) { table.setOwnAddresses(addresses) }
 

@@ -14,4 +14,6 @@ package enum CloseReason: UInt8, Sendable, Hashable {
     case tooManyLinks = 5
     /// The user cannot be asked to compare the short authentication string.
     case unattended = 6
+    /// Another program with the receiver's key has joined the session of the link.
+    case replaced = 7
 }
