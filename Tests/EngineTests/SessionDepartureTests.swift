@@ -168,12 +168,16 @@ import Testing
             // The window is full, so the rest stays here.
             try await stream.write([UInt8](repeating: 1, count: 400_000))
             stream.finish()
+            let unfinished = try await sessions[0].openStream(named: "unfinished", to: network.id(1))
+            try await unfinished.write([UInt8](repeating: 1, count: 400_000))
+            let complete = try await sessions[0].openStream(named: "without unsent bytes", to: network.id(1))
             let content = MemoryContent(file: "a", [1])
             _ = try await sessions[0].sendResource(
                 InMemorySource(content), to: [network.id(1)], resumeKey: Stage.resumeKey)
             let undelivered = await sessions[0].leave(waiting: .milliseconds(100))
             #expect(undelivered.map(\.member) == [network.id(1)])
-            #expect(undelivered.map(\.messages) == [3] && undelivered.map(\.streams) == [1])
+            #expect(undelivered.map(\.messages) == [3] && undelivered.map(\.streams) == [2])
+            withExtendedLifetime((unfinished, complete)) {}
             #expect(undelivered.map(\.transfers) == [1])
         }
     }

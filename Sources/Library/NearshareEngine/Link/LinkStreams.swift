@@ -288,8 +288,8 @@ final class LinkStreams: Sendable {
         }
     }
 
-    /// The number of finished streams whose bytes are not all sent.
-    var unsentFinishedCount: Int { state.withLock { $0.streams.unsentFinished.count } }
+    /// The number of programs' streams whose bytes, as far as they were written, are not all sent.
+    var unsentCount: Int { state.withLock { $0.streams.unsentCount } }
 
     private func attemptWhileOpen<Result>(
         _ body: (inout State) throws(StreamError) -> Result

@@ -114,7 +114,7 @@ public final class Session: Sendable {
         public let member: PeerID
         /// Reliable messages that the member's program had not read.
         public let messages: Int
-        /// Finished byte streams of which some bytes were not sent.
+        /// Byte streams of which some written bytes were not sent, also where the program was still writing.
         public let streams: Int
         /// Transfers that had not ended, in either direction. They were cut, and can be resumed.
         public let transfers: Int
@@ -295,7 +295,7 @@ public final class Session: Sendable {
     /// Cancelling the task ends the waiting.
     ///
     /// New messages, streams, offers, invitations and metadata throw ``SessionError/left`` from the beginning of the call. A send
-    /// that waits for room by then goes on while the call waits. The sequences of the session end when the
+    /// that waits for room by then goes on while the call waits, and so does writing to open streams. The sequences of the session end when the
     /// program has read what had arrived before; a message that is read only then counts as lost at its sender.
     /// - Parameter waiting: 5 seconds by default.
     /// - Returns: what had not arrived, for each member concerned, by id; nothing when all has, and when the session was over.
@@ -531,7 +531,7 @@ extension Session.State {
     fileprivate var undelivered: [Session.Undelivered] {
         let transferCounts = Dictionary(grouping: transfers.running, by: \.member).mapValues(\.count)
         return members.roster.memberIDs.compactMap { id in
-            let streams = members.links(to: id).reduce(0) { $0 + $1.driver.streams.unsentFinishedCount }
+            let streams = members.links(to: id).reduce(0) { $0 + $1.driver.streams.unsentCount }
             let messages = members.unacknowledgedCount(of: id)
             let transfers = transferCounts[id] ?? 0
             guard messages + streams + transfers > 0 else { return nil }

@@ -32,6 +32,7 @@ package struct ByteStreams: Sendable {
     }
 
     private struct Stream {
+        let purpose: StreamPurpose
         var sending = SendingPart()
         var receiving = ReceivingPart()
 
@@ -79,6 +80,9 @@ package struct ByteStreams: Sendable {
         streams.filter { $0.value.sending.isFinishing && !$0.value.sending.isFinished }.map(\.key).sorted()
     }
 
+    /// The number of programs' streams of which bytes or the end, as far as the program has written them, are not sent.
+    package var unsentCount: Int { streams.values.count { $0.purpose == .bytes && $0.sending.isUnsent } }
+
     /// Whether there are bytes, or the end, to read.
     package func canRead(_ id: StreamID) -> Bool { streams[id]?.receiving.isReadable ?? false }
 
@@ -94,7 +98,7 @@ package struct ByteStreams: Sendable {
         let id = StreamID(rawValue: nextLocal)
         // Bounded: by the guard.
         nextLocal += 2
-        streams[id] = Stream()
+        streams[id] = Stream(purpose: purpose)
         control.append(.open(id, purpose, name))
         return id
     }
@@ -219,7 +223,7 @@ package struct ByteStreams: Sendable {
             control.append(.reset(id, .streamLimit))
             return
         }
-        streams[id] = Stream()
+        streams[id] = Stream(purpose: purpose)
         events.append(.opened(id, purpose, name))
     }
 

@@ -15,6 +15,9 @@ struct SendingPart: Sendable {
     /// Whether there is a frame to send.
     var isReady: Bool { queue.isEmpty ? isFinishing && !isFinished : limit > sent }
 
+    /// Whether bytes or the end, as far as the program has written them, are not sent.
+    var isUnsent: Bool { !queue.isEmpty || (isFinishing && !isFinished) }
+
     /// The bytes that fit into a buffer of this size.
     func availableByteCount(in buffer: Int) -> Int { max(0, buffer - queue.count) }
 
