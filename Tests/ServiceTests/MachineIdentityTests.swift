@@ -127,6 +127,19 @@ import Testing
         }
     }
 
+    @Test("an invitation by name checks its arguments before it searches") func invitationArguments() async throws {
+        // Without discovery, each search fails.
+        try await machine(.ephemeral).run(interface: "lo", findsOthers: false) { node in
+            let session = try node.startSession()
+            for timeout in [Duration.zero, .seconds(700)] {
+                await #expect(throws: SessionError.self) { try await node.invite("ben", into: session, timeout: timeout) }
+            }
+            await #expect(throws: NodeError.self) { try await node.invite("ben", into: session) }
+            await session.leave()
+            await #expect(throws: SessionError.left) { try await node.invite("ben", into: session) }
+        }
+    }
+
     @Test("a node with an interface that does not exist does not start") func interface() async throws {
         let machine = try machine(.ephemeral)
         #expect(throws: NodeError.self) { try machine.startNode(interface: "nope0", findsOthers: false) }

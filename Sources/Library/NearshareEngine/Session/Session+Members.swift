@@ -21,6 +21,14 @@ extension Session {
     public func invite(
         _ destination: PeerDestination, context: [UInt8] = [], secret: [UInt8]? = nil, timeout: Duration = .seconds(30)
     ) async throws(SessionError) -> PeerID {
+        try checkInvitation(context: context, secret: secret, timeout: timeout)
+        let invitation = SessionFrame.invite(
+            id, timeout: .seconds(timeout.components.seconds), proof: [], context: context)
+        return try await send(invitation, secret: secret, to: destination, timeout: timeout)
+    }
+
+    /// Checks the arguments of an invitation, and that this session can invite.
+    package func checkInvitation(context: [UInt8], secret: [UInt8]?, timeout: Duration) throws(SessionError) {
         guard context.count <= SessionFrame.maximumContextByteCount else {
             throw .invalidParameter(
                 "the context of the invitation has \(context.count) bytes; the limit is \(SessionFrame.maximumContextByteCount)"
@@ -31,9 +39,7 @@ extension Session {
             throw .invalidParameter(
                 "the timeout of an invitation must be 1 to \(SessionFrame.maximumTimeout.components.seconds) seconds")
         }
-        let invitation = SessionFrame.invite(
-            id, timeout: .seconds(timeout.components.seconds), proof: [], context: context)
-        return try await send(invitation, secret: secret, to: destination, timeout: timeout)
+        if let refusal = state.withLock(\.refusal) { throw refusal }
     }
 
     /// Invites a peer that advertises the room of this session.
