@@ -1,4 +1,5 @@
-/// A user's name as its peer announces it: 1 to 63 bytes of UTF-8. Any peer may claim any name: it is shown, never trusted.
+/// A user's name as its peer announces it: 1 to 63 bytes of UTF-8. Any peer may claim any name: it is shown, never trusted. One of
+/// spaces alone is shown as "unnamed".
 public struct DisplayName: Sendable, Hashable {
     /// The limit of a DNS label and of Multipeer Connectivity.
     package static let maximumByteCount = 63

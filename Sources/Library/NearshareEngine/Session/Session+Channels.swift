@@ -34,7 +34,8 @@ extension Session {
     }
 
     /// Opens a channel for the values that members send into their channels of this name. Until it is opened, its values are
-    /// messages in ``messages``; those that were not read there are in the channel.
+    /// messages in ``messages``; those that were not read there are in the channel. Once the session is over, a channel has what
+    /// arrived before, and sending throws.
     ///
     ///     let moves = try session.channel(Move.self, named: "moves")
     ///     try await moves.send(Move(from: 12, to: 28))

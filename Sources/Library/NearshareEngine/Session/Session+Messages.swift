@@ -9,7 +9,8 @@ extension Session {
     /// A reliable send returns when the windows of all receivers have accepted the message: at most 2 MiB and 4096 messages that a
     /// receiver's program has not read, also while it is out of reach. The message then arrives, also after a lost link, unless its
     /// receiver leaves for good (``Change/left(_:lost:)``) or restarts (``Change/restarted(_:lost:)``), or this node leaves before.
-    /// A receiver whose window is full delays this send, but not the message's way to the others. Messages of sends that follow
+    /// A receiver whose window is full delays this send, but not the message's way to the others: when the task is cancelled while it
+    /// waits, those with room have the message, and the others do not get it. Messages of sends that follow
     /// each other arrive in their order; of sends at the same time, the order is open. When a receiver leaves while
     /// others are waited for, the send fails if the receiver was listed in `members`, and goes on if the message is for all
     /// members. An unreliable send returns at once.
@@ -26,7 +27,7 @@ extension Session {
     /// - Throws: ``SessionError/invalidParameter(_:)`` when the list is empty, or names a receiver twice or this node; when the
     ///   session has no other members; when the message is too long. ``SessionError/notConnected(_:)`` when a receiver is not in the
     ///   session, or leaves it before its window has room. ``SessionError/left`` from the beginning of ``leave(waiting:)``, or
-    ///   another reason of ``ended``. ``SessionError/cancelled``, after which some receivers may have the message.
+    ///   another reason of ``ended``. ``SessionError/cancelled``: receivers whose windows had room have the message.
     @discardableResult
     public func send(
         _ message: SessionMessage, to members: [PeerID]? = nil, mode: DeliveryMode = .reliable, isUrgent: Bool = false,

@@ -239,7 +239,7 @@ public final class Session: Sendable {
 
     /// Sets what this node tells all other members about itself, those that join later included, as ``Member/metadata``. The
     /// latest value counts. Members older than this version ignore it.
-    /// - Parameter value: at most 1024 bytes when encoded; a value that encodes as null for none.
+    /// - Parameter value: at most 1024 bytes when encoded; a value that encodes as null for none, such as `Card?.none`.
     /// - Throws: `EncodingError` or `StructuredValue.Invalid` for a value that cannot be encoded,
     ///   ``SessionError/invalidParameter(_:)`` for a too large one; the reason of ``ended`` once the session is over, and
     ///   ``SessionError/left`` while this node leaves.

@@ -59,7 +59,8 @@ public final class SessionInvitation: Sendable {
         get async { await endEvent.value }
     }
 
-    /// Joins the session, and returns it. A node that is a member already gets its existing session.
+    /// Joins the session, and returns it. A node that is a member already gets its existing session, the same object. Nodes that
+    /// invite each other, each into a session of its own, are in two sessions.
     ///
     /// A user who accepts has seen the peer's name and ``shortCode``.
     /// - Parameters:
