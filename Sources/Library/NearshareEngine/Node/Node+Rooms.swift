@@ -12,7 +12,8 @@ extension Node {
     ///
     /// Nodes that meet later, or again, merge their members, up to the limit of the settings. Those beyond it stay outside, alone or
     /// among themselves, and join as soon as there is room. No event reports that a node is outside: ``Session/members`` is empty
-    /// then, or without the peers that it expects. A room has no founder.
+    /// then, or without the peers that it expects. While more nodes join than fit, one that is in another group may be listed
+    /// without being connected, until the timeout of the settings. A room has no founder.
     ///
     /// Each node applies its own settings. Those of one room have the same limit of members, or they disagree about who is in it. A
     /// node with a shorter timeout removes members earlier, for all, and each decides by its own trust policy.
