@@ -50,6 +50,21 @@ extension SessionStoryTests {
 
     private static let guest = TestNetwork.identity(1).peerID
 
+    @Test("an invitation is declined where another process has sessions with the key", arguments: LinkKind.allCases)
+    func claimedElsewhere(_ linkKind: LinkKind) async throws {
+        let refusal = "process 1 takes part in sessions"
+        let outcome = try await invite(
+            linkKind,
+            adjust: { number, settings in
+                guard number == 1 else { return }
+                settings.claimSessions = { () throws(NodeError) -> (any Sendable)? in throw .unavailable(refusal) }
+            },
+            answer: { invitation in
+                #expect(throws: SessionError.unavailable(refusal)) { try invitation.accept(TestNetwork.trusting) }
+            })
+        #expect(outcome == .failure(.declined))
+    }
+
     @Test(
         "D1: an invitation reaches the peer although another one answers at an announced address", arguments: LinkKind.allCases)
     func otherAddress(_ linkKind: LinkKind) async throws {
