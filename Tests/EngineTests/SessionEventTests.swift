@@ -69,15 +69,15 @@ import Testing
         let proven = AuthenticatedPeer(key: TestNetwork.identity(3).agreementKey.publicKey)
         let peer = Peer(
             proven: proven, name: DisplayName(truncating: "x")!, trustStatus: .new, address: nil, version: nil)
-        let answers = (0..<300).map { _ in Promise<Bool>() }
+        let answers = (0..<300).map { _ in IdentityQuestion.Outcome() }
         for answer in answers {
             let check = IdentityCheck(peer: peer, shortCode: "0000 0000", voucher: nil)
             events.emit(IdentityQuestion(check, answer), to: events.questions)
         }
-        #expect(answers.filter { $0.current == false }.count == 300 - 256)
+        #expect(answers.filter { $0.answer.current == false }.count == 300 - 256)
         inbox.finish()
         events.finish()
-        #expect(answers.allSatisfy { $0.current == false }, "unread questions are answered at the end")
+        #expect(answers.allSatisfy { $0.answer.current == false }, "unread questions are answered at the end")
         let texts = await drain(events)
         #expect(texts.count == 4096 && texts.first == "left 904" && texts.last == "left 4999")
     }
@@ -169,6 +169,7 @@ import Testing
         await second.stop()
         _ = try? await invited
         _ = try? await accepted
-        question.answer(isSame: true)
+        #expect(await question.ended != nil)
+        #expect(!question.answer(isSame: true), "an answer after the end has no effect")
     }
 }

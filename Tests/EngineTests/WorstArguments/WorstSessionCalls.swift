@@ -109,7 +109,7 @@ extension WorstCall {
                 await attempt { await invitation.shortCode }
             }),
         WorstCall(
-            "IdentityQuestion.answer(isSame:)",
+            "IdentityQuestion.answer(isSame:)", "IdentityQuestion.ended",
             of: { scene in
                 let session = try scene.node.startSession(SessionSettings())
                 scene.run { _ = try await session.invite(scene.destinations[0]) }
@@ -119,6 +119,7 @@ extension WorstCall {
             },
             calls: { _, question in
                 for isSame in [true, false, true] { question.answer(isSame: isSame) }
+                await attempt { await question.ended }
             }),
     ]
 

@@ -110,7 +110,7 @@ extension WorstCall {
             #expect(!TrustStatus.known(.blocked, isFriend: true).isFriend && !TrustStatus.new.isVerified)
         },
         WorstCall(
-            "Offer.items", "Offer.entryCount", "Offer.totalSize", "OfferedItem.kind", "OfferedItem.name", "OfferedItem.size"
+            "Offer.items", "Offer.totalSize", "OfferedItem.kind", "OfferedItem.name", "OfferedItem.size"
         ) {
             guard let name = ClaimedFileName("") else { return }
             var item = InMemorySource(MemoryContent(file: "a", [1])).offer.items[0]

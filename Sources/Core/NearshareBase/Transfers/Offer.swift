@@ -8,7 +8,7 @@ public struct Offer: Sendable, Hashable {
     /// The number of all items, the described ones included.
     package var itemCount: UInt32
     /// The number of entries in all items.
-    public var entryCount: UInt64
+    package var entryCount: UInt64
     /// Bytes of content in all items; nil when the size of one is unknown.
     public var totalSize: UInt64?
 

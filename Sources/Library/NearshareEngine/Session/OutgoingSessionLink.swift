@@ -128,6 +128,9 @@ final class OutgoingSessionLink: Sendable {
     /// Whether the peer has accepted, and this node has not decided about its key.
     var awaitsTrust: Bool { state.withLock { $0.isAccepted && $0.isTrusted == nil } }
 
+    /// Waits until the link has ended, or has joined the session.
+    func waitUntilDecided() async { _ = await joinEvent.value }
+
     /// Records that the link has ended.
     func end() -> SessionLink? {
         joinEvent.fulfil()

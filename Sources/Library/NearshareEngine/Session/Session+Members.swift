@@ -259,8 +259,15 @@ extension Session {
                     let check = IdentityCheck(peer: peer, shortCode: code.description, voucher: outgoingLink.voucher)
                     let peerInfo = known
                     node.start { [self] in
-                        let isTrusted = await judge(check, asksAgain: outgoingLink.asksAgain)
+                        let decision: Bool? = await firstResult(
+                            of: { await self.judge(check, asksAgain: outgoingLink.asksAgain) },
+                            { () -> Bool? in
+                                // The user's answer is no longer needed.
+                                await outgoingLink.waitUntilDecided()
+                                return nil
+                            })
                         outgoingLink.endQuestion()
+                        guard let isTrusted = decision else { return }
                         if isTrusted { prompt.release() }
                         let queuedFrames = outgoingLink.decided(isTrusted: isTrusted) { join(peerInfo) }
                         guard isTrusted else { return abandon(driver, outgoingLink, because: Self.unconfirmedCode) }

@@ -154,8 +154,9 @@ public final class Session: Sendable {
     /// Offers of members, for one reader, until the session is over. An invitation released unanswered is declined, and so are those
     /// beyond 256 unread ones.
     public var resources: AsyncStream<Invitation> { eventQueues.resources.stream }
-    /// Keys that the user has to decide about, for one reader; see ``TrustPolicy/askAtFirstMeeting``. A program that reads neither
-    /// this sequence nor ``events`` trusts none of them: their invitations fail with ``SessionError/untrusted(_:)`` at their
+    /// Keys that the user has to decide about, for one reader; see ``TrustPolicy/askAtFirstMeeting``. A question that is over
+    /// before it was read is read nevertheless, and ``IdentityQuestion/ended`` says so at once. A program that reads neither this
+    /// sequence nor ``events`` trusts none of them: their invitations fail with ``SessionError/untrusted(_:)`` at their
     /// timeout.
     public var identityQuestions: AsyncStream<IdentityQuestion> { eventQueues.questions.stream }
 
@@ -431,16 +432,21 @@ public final class Session: Sendable {
             let isSame = await user(check)
             return Task.isCancelled ? nil : isSame
         }
-        let answer = Promise<Bool>()
-        eventQueues.emit(IdentityQuestion(check, answer), to: eventQueues.questions)
-        return await firstResult(
-            of: { await answer.value },
+        let outcome = IdentityQuestion.Outcome()
+        eventQueues.emit(IdentityQuestion(check, outcome), to: eventQueues.questions)
+        let isSame: Bool? = await firstResult(
+            of: { await outcome.answer.value },
             { [stopping = node.stopping] () -> Bool? in
                 // The program may keep the question for longer than the node runs.
                 _ = await stopping.value
                 return nil
             })
+        if isSame == nil { outcome.end(Self.endedQuestion) }
+        return isSame
     }
+
+    private static let endedQuestion = SessionError.unavailable(
+        "the question is over: the other user has declined, the time for an answer has passed, or the link is lost")
 
     /// Whether the user has declined the key of a peer in this session, and has not met it elsewhere since.
     func hasDeclined(_ peer: Peer) -> Bool {

@@ -61,21 +61,59 @@ public struct TrustPolicy: Sendable {
 /// A question to the user: does the other screen show the same short authentication string? Releasing it unanswered answers no, and
 /// a no holds as long as the session; see ``TrustPolicy/askAtFirstMeeting``.
 public final class IdentityQuestion: Sendable {
+    /// The state that a question shares with the task that waits for the answer.
+    final class Outcome: Sendable {
+        let answer = Promise<Bool>()
+        fileprivate let ended = Promise<SessionError>()
+        private let isClosed = Mutex(false)
+
+        /// Answers the question.
+        /// - Returns: false when it was answered before, or is over.
+        @discardableResult
+        func decide(_ isSame: Bool) -> Bool {
+            guard close() else { return false }
+            answer.fulfil(isSame)
+            return true
+        }
+
+        /// Ends the question. No effect once it is answered.
+        func end(_ reason: SessionError) {
+            if close() { ended.fulfil(reason) }
+        }
+
+        /// - Returns: true for the first call only.
+        private func close() -> Bool {
+            isClosed.withLock { isClosed in
+                defer { isClosed = true }
+                return !isClosed
+            }
+        }
+    }
+
     /// The peer, its key and the string to compare.
     public let check: IdentityCheck
-    private let event: Promise<Bool>
+    private let outcome: Outcome
 
-    init(_ check: IdentityCheck, _ event: Promise<Bool>) {
+    init(_ check: IdentityCheck, _ outcome: Outcome) {
         self.check = check
-        self.event = event
+        self.outcome = outcome
     }
 
     deinit {
-        event.fulfil(false)
+        outcome.decide(false)
     }
 
-    /// Answers the question. No effect after the first answer.
-    public func answer(isSame: Bool) {
-        event.fulfil(isSame)
+    /// Waits until the question is over unanswered, with ``SessionError/unavailable(_:)``: the other user has declined, the time for
+    /// the answer has passed, the link is lost, or the session is over. nil when the task is cancelled first. It goes on waiting
+    /// once the question is answered.
+    public var ended: SessionError? {
+        get async { await outcome.ended.value }
+    }
+
+    /// Answers the question. A yes counts for this attempt to join; the session remembers it once the peer is a connected member.
+    /// - Returns: false when the answer has no effect, because the question was answered before or is over.
+    @discardableResult
+    public func answer(isSame: Bool) -> Bool {
+        outcome.decide(isSame)
     }
 }
