@@ -38,7 +38,10 @@ import Testing
             .datagrams(id, port: 0, tag: 0), .datagrams(id, port: .max, tag: .max), .founder(id, founder, removed: []),
             .founder(id, founder, removed: (0..<64).map { member($0).fingerprint }),
             .share(id, [UInt8](repeating: 4, count: 32)), .confirm(id, proof: [UInt8](repeating: 5, count: 32)),
-        ] + ([.declined, .expired, .full, .unknown, .untrusted, .removed] as [SessionRefusal]).map { .refuse(id, $0) }
+        ]
+        + ([.declined, .expired, .full, .unknown, .untrusted, .removed, .unremembered] as [SessionRefusal]).map {
+            .refuse(id, $0)
+        }
 
     @Test(arguments: frames) func `a frame is decoded as it was encoded`(_ frame: SessionFrame) throws {
         #expect(try SessionFrame(decoding: frame.encoded[...]) == frame)

@@ -201,18 +201,22 @@ import Testing
     func asks(_ isSame: Bool) async throws {
         try await withNodes(2, .memory) { network, nodes in
             let sessions = try nodes.map { try $0.join("attic", for: try Self.service, admission: .ask) }
-            var codes: [String] = []
+            var questions: [IdentityQuestion] = []
             for (number, session) in sessions.enumerated() {
                 let question = try #require(await session.identityQuestions.first { _ in true })
                 #expect(question.check.peer.id == network.id(1 - number))
-                codes.append("\(question.check.shortCode)")
-                question.answer(isSame: isSame)
-                if !isSame { break }
+                questions.append(question)
             }
-            #expect(Set(codes).count == 1)
+            #expect(questions[0].check.shortCode == questions[1].check.shortCode)
+            #expect(questions[0].answer(isSame: isSame))
+            #expect(!questions[0].answer(isSame: true), "it was answered")
+            #expect(sessions.allSatisfy { $0.members.isEmpty }, "one user has not agreed")
             if isSame {
+                #expect(questions[1].answer(isSame: true))
                 for session in sessions { try await session.waitUntilAllAreConnected(1) }
             } else {
+                #expect(await questions[1].ended != nil)
+                #expect(!questions[1].answer(isSame: true), "an answer after the end has no effect")
                 #expect(sessions.allSatisfy { $0.members.isEmpty })
             }
             for session in sessions { await session.leave() }
@@ -234,6 +238,68 @@ import Testing
             try await sessions[0].waitUnannounced { $0.members.isEmpty }
             #expect(await sessions[0].judge(checks[0]))
             await sessions[0].leave()
+        }
+    }
+
+    @Test("S20: both users compare the same short code again when one program has restarted") func restarts() async throws {
+        let network = TestNetwork(.memory)
+        let segment = InMemorySegment(interfaceName: "memory0")
+        @Sendable func settings(_ number: Int) -> NodeSettings {
+            var settings = network.settings(number)
+            settings.discovery = segment.join(host: "127.0.0.1")
+            return settings
+        }
+        try await withNode(settings(0)) { node in
+            let session = try node.join("attic", for: try Self.service, admission: .ask)
+            for _ in 0..<2 {
+                try await withNode(settings(1)) { other in
+                    let joined = try other.join("attic", for: try Self.service, admission: .ask)
+                    let questions = [
+                        try #require(await session.identityQuestions.first { _ in true }),
+                        try #require(await joined.identityQuestions.first { _ in true }),
+                    ]
+                    #expect(questions[0].check.shortCode == questions[1].check.shortCode)
+                    for question in questions { question.answer(isSame: true) }
+                    for session in [session, joined] { try await session.waitUntilAllAreConnected(1) }
+                }
+            }
+            await session.leave(waiting: .zero)
+        }
+    }
+
+    @Test("S20: a user's yes counts once the other end has agreed, and while it remembers", arguments: LinkKind.allCases)
+    func agrees(_ linkKind: LinkKind) async throws {
+        try await withNodes(1, linkKind) { network, nodes in
+            let session = try nodes[0].join("attic", for: try Self.service, admission: .ask)
+            let port = try #require(nodes[0].listeningPort)
+            let hostile = HostileMember(TestNetwork.identity(9))
+            let transport = network.settings(9).transport
+            let peer = hostile.id
+            func invite(isRemembered: Bool) async throws -> HostileLink {
+                let link = try await hostile.connect(to: port, over: transport)
+                let context = SessionRoom.context(memberCount: 1, isRemembered: isRemembered)
+                link.say(SessionFrame.invite(session.id, timeout: .seconds(30), proof: [], context: context).encoded)
+                return link
+            }
+            let remembering = try await invite(isRemembered: true)
+            defer { remembering.close() }
+            try await remembering.wait { (try? SessionFrame(decoding: $0[...])) == .refuse(session.id, .unremembered) }
+            for agrees in [false, true] {
+                let link = try await invite(isRemembered: false)
+                defer { link.close() }
+                let question = try #require(await session.identityQuestions.first { _ in true })
+                #expect(question.answer(isSame: true))
+                #expect(session.members.isEmpty, "the other user has not agreed")
+                if agrees {
+                    link.say(SessionFrame.confirm(session.id, proof: SessionRoom.agreement).encoded)
+                    try await link.wait { (try? SessionFrame(decoding: $0[...])) == .accept(session.id) }
+                } else {
+                    link.say(SessionFrame.withdraw(session.id).encoded)
+                    try await session.waitUnannounced { $0.room?.asks(about: peer) == false }
+                }
+            }
+            #expect(session.members.map(\.id) == [peer])
+            await session.leave(waiting: .zero)
         }
     }
 

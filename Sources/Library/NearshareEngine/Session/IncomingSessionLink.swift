@@ -30,6 +30,8 @@ final class IncomingSessionLink: Sendable {
     /// Records that the link belongs to a member, whose slot does not count for its address.
     let recordMember: @Sendable (PeerID) -> Void
     let shortCode = Promise<ShortAuthenticationDigits?>()
+    /// Fulfilled when the inviting peer of a room has agreed to this node's key.
+    private let peerAgreement = Promise<Void>()
     private let state = Mutex(State())
 
     init(
@@ -110,6 +112,22 @@ final class IncomingSessionLink: Sendable {
         guard isWithdrawn else { return }
         over.fulfil()
         invitation?.end(.unavailable("the invitation was withdrawn"))
+    }
+
+    /// Records that the inviting peer of a room has agreed to this node's key.
+    func recordAgreement(in session: SessionID) {
+        if state.withLock({ $0.invited == session }) { peerAgreement.fulfil() }
+    }
+
+    /// Waits until the inviting peer of a room has agreed to this node's key.
+    /// - Returns: false when it has not in time, or the link has ended before.
+    func isAgreed(within time: Duration) async -> Bool {
+        await firstResult(
+            of: { await self.peerAgreement.isFulfilled(within: time) },
+            { () -> Bool in
+                _ = await self.over.value
+                return false
+            })
     }
 
     /// Ends the session that the program has joined when the inviting peer does not join it; in a room, only the membership.
@@ -202,7 +220,12 @@ extension Node {
                 incoming.driver.reserve(until: expiry)
                 return merge(peer, on: incoming, into: session, known, context)
             }
-            if let session, session.isMember(peer.id) {
+            // Both users are asked, or neither is.
+            let isRemembered = session?.room?.admission == .ask ? SessionRoom.isRemembered(in: context) : nil
+            if let session, isRemembered == true, !session.remembers(peer.fingerprint), !session.hasDeclined(peer) {
+                return incoming.driver.send(.refuse(id, .unremembered))
+            }
+            if let session, isRemembered != false, session.isMember(peer.id) {
                 incoming.driver.reserve(until: expiry)
                 start { await self.readmit(peer, on: incoming, into: session, known) }
                 return
@@ -264,6 +287,7 @@ extension Node {
             else { return incoming.driver.send(.refuse(id, .unknown)) }
             incoming.driver.send(.share(id, answer))
         case .withdraw(let id): incoming.withdraw(id)
+        case .confirm(let id, proof: _): incoming.recordAgreement(in: id)
         default: break
         }
     }
@@ -285,12 +309,20 @@ extension Node {
                 room.endQuestion(about: peer.id)
                 return incoming.driver.send(.refuse(session.id, .declined))
             }
+            let isRemembered = SessionRoom.isRemembered(in: context)
+            // The peer's user is asked, so that this one is asked as well.
+            if isRemembered == false { session.forget(peer.fingerprint) }
             let expiry = settings.clock() + room.timeout
             incoming.driver.reserve(until: expiry)
             start { [self] in
                 defer { room.endQuestion(about: peer.id) }
                 guard await isTrusted(peer, on: incoming, in: session, voucher: nil, until: expiry) else { return }
                 prompt.release()
+                // Earlier versions do not tell whether they have agreed.
+                if isRemembered != nil, await !incoming.isAgreed(within: expiry - settings.clock()) {
+                    if !incoming.isOver { incoming.driver.send(.refuse(session.id, .untrusted)) }
+                    return
+                }
                 merge(peer, on: incoming, into: session, known, context)
             }
         }

@@ -24,6 +24,8 @@ final class OutgoingSessionLink: Sendable {
         var isProven: Bool
         /// The peer of the room about which the user is being asked.
         var question: PeerID?
+        /// The invitation states that this node joins without asking its user.
+        var isRemembered = false
     }
 
     private let invitation: SessionFrame
@@ -64,14 +66,23 @@ final class OutgoingSessionLink: Sendable {
     }
 
     /// The first frame on the link: the share for the proof of a room's secret, or the invitation.
-    func frame(on handshakeHash: [UInt8], random: (Int) -> [UInt8]) -> SessionFrame {
+    /// - Parameter isRemembered: whether the session remembers the peer's key; stated where a room asks its users.
+    func frame(on handshakeHash: [UInt8], random: (Int) -> [UInt8], isRemembered: Bool = false) -> SessionFrame {
         if let exchange = room?.credentials.exchange(on: handshakeHash, seed: random(CPace.seedByteCount)),
             let id = invitation.invitedSession
         {
             state.withLock { $0.exchange = exchange }
             return .share(id, exchange.share)
         }
-        guard let secret, case .invite(let id, let timeout, _, let context) = invitation else { return invitation }
+        guard case .invite(let id, let timeout, _, let context) = invitation else { return invitation }
+        if asksForRoom {
+            state.withLock { $0.isRemembered = isRemembered }
+            let memberCount = context.first ?? 1
+            return .invite(
+                id, timeout: timeout, proof: [],
+                context: SessionRoom.context(memberCount: memberCount, isRemembered: isRemembered))
+        }
+        guard let secret else { return invitation }
         return .invite(
             id, timeout: timeout, proof: SessionSecret.proof(of: secret, on: handshakeHash), context: context)
     }
@@ -101,10 +112,13 @@ final class OutgoingSessionLink: Sendable {
     /// Whether a peer that was found in a room may cause a question to the user.
     var asksForRoom: Bool { room?.admission == .ask }
 
+    /// Whether the invitation states that this node joins without asking its user.
+    var isRemembered: Bool { state.withLock(\.isRemembered) }
+
     /// Records that the user is asked about the peer of a room.
     /// - Returns: false when that is so on another link already, with another short code.
     func beginQuestion(about id: PeerID) -> Bool {
-        guard asksForRoom, let room else { return true }
+        guard asksForRoom, !isRemembered, let room else { return true }
         guard room.beginQuestion(about: id) else { return false }
         state.withLock { $0.question = id }
         return true

@@ -6,8 +6,10 @@ internal import Synchronization
 public enum RoomAdmission: Sendable, Hashable {
     /// Admits all peers that join the room. Keys are not compared.
     case open
-    /// Admits the peers that the trust policy of the settings trusts: by default, both users compare short codes within a minute.
-    /// A user's answer about a key holds as long as the session.
+    /// Admits the peers that the trust policy of the settings trusts: by default, both users compare short codes within a minute,
+    /// and the peer is a member once both have agreed. Then neither is asked about the other again while both programs are in the
+    /// room; when one has restarted, or was not answered in time, both are asked again, with the same code. A user's no holds as long
+    /// as the session, but not against another member that admits the peer: each member admits for all.
     case ask
     /// Admits the peers that prove to know the secret, such as a word said in the room. Neither an eavesdropper nor a peer
     /// that does not know it can test guesses on its own: each needs an attempt to join, of which a member answers about ten a

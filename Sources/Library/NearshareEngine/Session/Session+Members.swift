@@ -57,6 +57,7 @@ extension Session {
             return roster.isIncomplete(now: now) ? nil : UInt8(clamping: roster.memberIDs.count + 1)
         }
         guard let count else { throw .unavailable("this node has just joined the room, and does not know all members yet") }
+        // The link adds whether this session remembers the peer's key.
         let invitation = SessionFrame.invite(id, timeout: timeout, proof: [], context: [count])
         return try await send(invitation, room: room, to: destination, timeout: timeout)
     }
@@ -166,6 +167,9 @@ extension Session {
     /// Connects to a member, directly or through a relay.
     func perform(_ attempt: SessionRoster.ConnectionAttempt) async {
         let member = attempt.member
+        let asks = room?.admission == .ask
+        // The member's program has restarted, or has removed this node. It invites this node, and both users are asked.
+        if asks, !remembers(member.fingerprint) { return failed(member.id) }
         let link: (any StreamLink)?
         switch attempt {
         case .connect:
@@ -176,9 +180,10 @@ extension Session {
         }
         guard let link else { return failed(member.id) }
         let outcome = Promise<Result<PeerID, SessionError>>()
+        let context = asks ? [UInt8(clamping: members.count + 1)] : []
         let outgoingLink = OutgoingSessionLink(
-            invitation: .invite(id, timeout: .seconds(10), proof: [], context: []), secret: nil, expected: member.id,
-            voucher: announcer(of: member.id), outcome: outcome)
+            invitation: .invite(id, timeout: .seconds(10), proof: [], context: context), secret: nil,
+            room: asks ? room : nil, expected: member.id, voucher: announcer(of: member.id), outcome: outcome)
         let driver = node.makeDriver(link, .initiator)
         await withDiscardingTaskGroup { group in
             if link is RelayedLink {
@@ -237,13 +242,16 @@ extension Session {
                         outgoingLink.outcome.fulfil(.failure(rejectionReason))
                         driver.close(.goingAway)
                     } else {
-                        driver.send(outgoingLink.frame(on: handshake.handshakeHash, random: node.settings.random))
+                        driver.send(
+                            outgoingLink.frame(
+                                on: handshake.handshakeHash, random: node.settings.random,
+                                isRemembered: remembers(peer.fingerprint)))
                         outgoingLink.invited.fulfil()
                     }
                 case .shortCode(let code):
                     open.setShortCode(code)
                     guard let peer = known.peer(node.settings) else { continue }
-                    let asks = outgoingLink.asksForRoom && !hasDeclined(peer)
+                    let asks = outgoingLink.asksForRoom && !outgoingLink.isRemembered && !hasDeclined(peer)
                     let prompt = asks ? node.promptLimiter.admit(peer, on: .link(link.remote)) : .exempt
                     guard let prompt else {
                         abandon(driver, outgoingLink, because: Self.unconfirmedCode)
@@ -268,7 +276,10 @@ extension Session {
                             })
                         outgoingLink.endQuestion()
                         guard let isTrusted = decision else { return }
-                        if isTrusted { prompt.release() }
+                        if isTrusted {
+                            prompt.release()
+                            if outgoingLink.asksForRoom { driver.send(.confirm(id, proof: SessionRoom.agreement)) }
+                        }
                         let queuedFrames = outgoingLink.decided(isTrusted: isTrusted) { join(peerInfo) }
                         guard isTrusted else { return abandon(driver, outgoingLink, because: Self.unconfirmedCode) }
                         // The link may have ended while a user was deciding.
@@ -299,6 +310,7 @@ extension Session {
                     outgoingLink.outcome.fulfil(.failure(SessionError(reason)))
                     driver.close(.done)
                     guard let peer else { break }
+                    if reason == .unremembered { forget(peer.fingerprint) }
                     if reason == .removed { endIfFounder(peer.fingerprint) }
                     if reason == .full { recordRefusal(of: peer) }
                 case .session(let frame):
@@ -406,6 +418,7 @@ extension Session {
         link.isComplete.store(true, ordering: .releasing)
         let now = node.settings.clock()
         update { state in
+            state.members.recordJoinedLink(to: link.peer)
             state.members.updateReachability(of: link.peer, now: now)
             state.slow.recordLink(to: link.peer, now: now)
             if link.relay == nil, let port = node.listeningPort {

@@ -70,8 +70,8 @@ public final class Session: Sendable {
     /// each member ``joined(_:)`` first, ``left(_:lost:)`` last, and its state before its messages over a new link.
     public enum Change: Sendable, Hashable {
         /// A member has joined, as far as this node is concerned: its user may have yet to agree. Until then it is not connected; it
-        /// leaves when its user declines. A member that was removed because it was out of reach, and is back, joins again without
-        /// an invitation.
+        /// leaves when its user declines. In a room with ``RoomAdmission/ask``, both have agreed, unless the peer is of an earlier
+        /// version. A member that was removed because it was out of reach, and is back, joins again without an invitation.
         case joined(Member)
         /// A member is reached otherwise than before.
         case state(PeerID, MemberState)
@@ -403,20 +403,25 @@ public final class Session: Sendable {
     }
 
     /// Decides whether a peer's key is trusted, by the policy or the user.
-    /// - Parameter asksAgain: whether the user is asked about a key that was declined before in this session.
+    /// - Parameter asksAgain: whether the user is asked about a key that was answered before in this session, because the program
+    ///   has invited the peer.
     func judge(_ check: IdentityCheck, asksAgain: Bool = false) async -> Bool {
         guard let proven = check.peer.proven else { return false }
         if state.withLock({ $0.members.isTrusted(proven) }) { return true }
         switch await settings.trust.judge(check) {
-        case .trusted: return true
+        case .trusted:
+            if check.voucher == nil { state.withLock { $0.members.recordAgreement(to: proven.fingerprint) } }
+            return true
         case .untrusted: return false
         case .ask(let user):
-            if state.withLock({ $0.members.hasConfirmed(proven.fingerprint) }) { return true }
-            if !asksAgain, hasDeclined(check.peer) { return false }
+            if !asksAgain {
+                if state.withLock({ $0.members.hasConfirmed(proven.fingerprint) }) { return true }
+                if hasDeclined(check.peer) { return false }
+            }
             guard let isSame = await answer(to: check, by: user) else { return false }
             state.withLock { state in
                 if isSame {
-                    state.members.recordConfirmation(of: proven.fingerprint)
+                    state.members.recordAgreement(to: proven.fingerprint)
                 } else {
                     state.members.recordDecline(of: proven.fingerprint)
                 }
@@ -447,6 +452,12 @@ public final class Session: Sendable {
 
     private static let endedQuestion = SessionError.unavailable(
         "the question is over: the other user has declined, the time for an answer has passed, or the link is lost")
+
+    /// Whether this node joins with a peer again without asking its user.
+    func remembers(_ fingerprint: Fingerprint) -> Bool { state.withLock { $0.members.remembers(fingerprint) } }
+
+    /// Forgets the answers for a peer's key, because the peer has forgotten its own: both users are asked.
+    func forget(_ fingerprint: Fingerprint) { state.withLock { $0.members.forget(fingerprint) } }
 
     /// Whether the user has declined the key of a peer in this session, and has not met it elsewhere since.
     func hasDeclined(_ peer: Peer) -> Bool {

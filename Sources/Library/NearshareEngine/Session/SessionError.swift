@@ -75,6 +75,8 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
                 "the peer does not trust this machine's key, or its user has not answered the question about it in time; "
                     + "compare the short codes")
         case .removed: self = .removed
+        case .unremembered:
+            self = .unavailable("the peer does not remember this machine's key; both users are asked at the next attempt")
         }
     }
 }

@@ -11,7 +11,9 @@ struct SessionMembers {
     private var trustedKeys: [PeerID: Fingerprint] = [:]
     /// Keys that the user has declined, the latest last: a peer that tries again causes no further question.
     private var declinedKeys: [Fingerprint] = []
-    /// Keys that the user has confirmed, the latest last: a peer that comes back causes no further question.
+    /// Keys that the user or the policy has agreed to, and that no link has joined with since, the latest last.
+    private var agreedKeys: [Fingerprint] = []
+    /// Keys that both ends have agreed to, the latest last: a peer that comes back and remembers as well causes no further question.
     private var confirmedKeys: [Fingerprint] = []
     /// Limit on the keys that are remembered of each kind. Each takes an answer of the user, or of the program in the user's place.
     private static let maximumAnsweredCount = 1024
@@ -43,19 +45,43 @@ struct SessionMembers {
 
     /// Records that the user has declined a key.
     mutating func recordDecline(of fingerprint: Fingerprint) {
+        agreedKeys.removeAll { $0 == fingerprint }
         confirmedKeys.removeAll { $0 == fingerprint }
         guard !hasDeclined(fingerprint) else { return }
         declinedKeys = declinedKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
     }
 
-    /// Whether the user has confirmed the key.
+    /// Whether both ends have agreed to join with the key before.
     func hasConfirmed(_ fingerprint: Fingerprint) -> Bool { confirmedKeys.contains(fingerprint) }
 
-    /// Records that the user has confirmed a key.
-    mutating func recordConfirmation(of fingerprint: Fingerprint) {
+    /// Records that the user or the policy has agreed to a key. It counts for this attempt, until both ends have agreed.
+    mutating func recordAgreement(to fingerprint: Fingerprint) {
         declinedKeys.removeAll { $0 == fingerprint }
+        guard !agreedKeys.contains(fingerprint) else { return }
+        agreedKeys = agreedKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
+    }
+
+    /// Records that a link has joined, to which both ends have agreed.
+    mutating func recordJoinedLink(to id: PeerID) {
+        guard let index = agreedKeys.firstIndex(where: { $0.peerID == id }) else { return }
+        let fingerprint = agreedKeys.remove(at: index)
         guard !hasConfirmed(fingerprint) else { return }
         confirmedKeys = confirmedKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
+    }
+
+    /// Whether this node joins with a key again without asking its user: both ends have agreed to it, or another member vouches for it.
+    func remembers(_ fingerprint: Fingerprint) -> Bool {
+        let id = fingerprint.peerID
+        if trustedKeys[id] == fingerprint || hasConfirmed(fingerprint) { return true }
+        return roster.member(id)?.fingerprint == fingerprint && roster.announcer(of: id) != nil
+    }
+
+    /// Forgets the answers for a key, because the other end has forgotten its own.
+    mutating func forget(_ fingerprint: Fingerprint) {
+        let id = fingerprint.peerID
+        if trustedKeys[id] == fingerprint { trustedKeys[id] = nil }
+        agreedKeys.removeAll { $0 == fingerprint }
+        confirmedKeys.removeAll { $0 == fingerprint }
     }
 
     /// Admits a peer, or accepts a member again.

@@ -12,8 +12,8 @@ public struct IdentityCheck: Sendable {
     public let voucher: PeerID?
 }
 
-/// A rule that decides about a peer's key before the peer becomes a member. A yes holds until the member has left, a
-/// user's yes as long as the session; after a no, the rule is applied to the next attempt of the peer.
+/// A rule that decides about a peer's key before the peer becomes a member. A yes holds until the member has left; after a no, the
+/// rule is applied to the next attempt of the peer. It decides for this node only: another member may admit the peer nevertheless.
 public struct TrustPolicy: Sendable {
     enum Verdict: Sendable {
         case trusted
@@ -35,8 +35,13 @@ public struct TrustPolicy: Sendable {
     }
 
     /// Trusts known keys, and keys that a member of the session vouches for. Other keys, and a known name with another key,
-    /// are put to the user in ``Session/identityQuestions``. The answer holds as long as the session: after a no, only
-    /// ``Session/invite(_:context:secret:timeout:)`` asks about the same key again.
+    /// are put to the user in ``Session/identityQuestions``. Keys are known from the user's address book,
+    /// which the command `nearshare` fills. No call of the library adds one, so that the next session asks again.
+    ///
+    /// After a no, only ``Session/invite(_:context:secret:timeout:)`` asks about the same key again in this session. A no does not
+    /// hold against another member that admits the peer: its key is vouched for then. A yes counts for one attempt to join. Once
+    /// both ends have agreed, a room asks neither user again, for as long as both sessions last; when one program has restarted,
+    /// both are asked.
     public static let askAtFirstMeeting = askingAtFirstMeeting(nil)
 
     /// The rule of ``askAtFirstMeeting``.

@@ -29,6 +29,16 @@ package struct SessionRoom: Sendable, Hashable {
 
     private static let label = Array("nearshare room".utf8)
 
+    /// The context of an invitation into a room whose users are asked: the number of members that the inviting peer knows, and
+    /// whether its session remembers the invited peer's key.
+    package static func context(memberCount: UInt8, isRemembered: Bool) -> [UInt8] { [memberCount, isRemembered ? 1 : 0] }
+
+    /// The content of a `confirm` that proves nothing: the inviting peer of a room without a secret has agreed to the key.
+    package static let agreement = [UInt8](repeating: 0, count: SessionFrame.proofByteCount)
+
+    /// Whether the inviting peer remembers this node's key; nil from earlier versions, and where no user is asked.
+    package static func isRemembered(in context: [UInt8]) -> Bool? { context.count > 1 ? context[1] & 1 == 1 : nil }
+
     /// Begins a proof of the secret on a link.
     /// - Parameters:
     ///   - handshakeHash: The link's handshake hash, to which the proof is bound, and by it to both keys.
