@@ -117,6 +117,21 @@ extension [DirectReaction] {
         #expect(invited.machine.unusedSince(now: invited.now) != nil)
     }
 
+    @Test("R5: an accepted transfer has a rate ten seconds later, a question and a link of a friend have none")
+    func transferRate() {
+        var slow = Lone()
+        _ = slow.receive(.offer(Lone.offer(timeout: .seconds(300))))
+        answerPings(&slow, for: .seconds(50))
+        #expect(slow.machine.transferRate(now: slow.now) == nil)
+        _ = slow.machine.accept(id, now: slow.now)
+        #expect(slow.machine.transferRate(now: slow.now) == nil)
+        answerPings(&slow, for: .seconds(20))
+        slow.machine.recordActivity(byteCount: 110, now: slow.now)
+        #expect((1..<ProgressMeter.minimumRate).contains(slow.machine.transferRate(now: slow.now) ?? 0))
+        slow.machine.reserve(until: MonotonicInstant(nanoseconds: .max), now: slow.now)
+        #expect(slow.machine.transferRate(now: slow.now) == nil)
+    }
+
     enum OutgoingState: CaseIterable {
         case unknown, offered, locating, sending, awaitingReceipt, cancelling, cancellingComplete, ended
     }

@@ -23,6 +23,7 @@ package struct DirectConnection: Sendable {
     private var hotspot = HotspotNegotiationMachine()
     private var keepalive: Keepalive
     private var activity: LinkActivity
+    private var progress: ProgressMeter
     private let hello: ControlFrame
     /// The abilities that the peer has stated, for its next offers and as their receiver.
     private var peerFeatures: TransferFeatures = []
@@ -44,6 +45,7 @@ package struct DirectConnection: Sendable {
         incoming = IncomingTransfers(limits: limits)
         keepalive = Keepalive(now: now.monotonic)
         activity = LinkActivity(timeout: limits.unusedLinkTimeout, now: now.monotonic)
+        progress = ProgressMeter(now: now.monotonic)
         hello = .hello(name: ownName, commitment: authenticationString.commitment, time: now.wall)
         phase = .greeting(deadline: now.monotonic + DirectLimits.handshakeTimeout)
     }
@@ -63,6 +65,12 @@ package struct DirectConnection: Sendable {
         guard isIdle || isQuestion else { return nil }
         let end = activity.evictableSince(lastQuestion: incoming.lastUnansweredOffer)
         return end > now ? nil : end
+    }
+
+    /// The bytes a second that a link with a running transfer moves; nil on any other, on one of a friend or a session, and before
+    /// there is an average.
+    package func transferRate(now: MonotonicInstant) -> Int? {
+        isIdle || isQuestion || activity.isReserved ? nil : progress.rate(now: now)
     }
 
     /// The round-trip time of the link, measured whenever it was silent or was asked for; nil before that.
@@ -225,6 +233,7 @@ package struct DirectConnection: Sendable {
     package mutating func accept(
         _ id: TransferID, selecting selection: EntrySelection? = nil, now: MonotonicInstant
     ) -> [DirectReaction] {
+        if isQuestion { progress.restart(now: now) }
         let reactions = incoming.accept(id, selecting: selection, now: now)
         // Only to a sender that uses it: without it a transfer fails with the first entry that is withdrawn.
         guard peerFeatures.contains(.withdrawsEntries), case .send(.accept)? = reactions.first else { return reactions }
@@ -343,7 +352,13 @@ package struct DirectConnection: Sendable {
     // MARK: Time
 
     /// Records bytes from the peer other than a frame, such as a part of a record.
-    package mutating func recordActivity(now: MonotonicInstant) { recordActivity(now) }
+    package mutating func recordActivity(byteCount: Int = 0, now: MonotonicInstant) {
+        recordActivity(now)
+        progress.record(byteCount, now: now)
+    }
+
+    /// Records content that is written.
+    package mutating func recordWriting(byteCount: Int, now: MonotonicInstant) { progress.record(byteCount, now: now) }
 
     /// The time at which ``advance(to:)`` is due; nil after the end.
     package var deadline: MonotonicInstant? {

@@ -42,6 +42,9 @@ struct LinkActivity: Sendable {
         if !reservation.isPermanent { reservation = Hold(start: now, end: time) }
     }
 
+    /// Whether the link is held until it ends.
+    var isReserved: Bool { reservation.isPermanent }
+
     /// Counts the link as active while the users compare.
     mutating func startComparison(until time: MonotonicInstant, now: MonotonicInstant) {
         comparison = Hold(start: now, end: time)
