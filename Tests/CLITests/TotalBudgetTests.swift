@@ -42,9 +42,11 @@ import Testing
         let mesh = MeshMachine.maximumLinkCount * link
         // Those of the mesh and direct ones.
         let waiting = 2 * WaitingLinks.maximumCount * waitingLink
+        // Links whose first bytes are awaited, and those that are told that there is no place.
+        let others = UnreadLinks.maximumCount * Cost(threads: 1, descriptors: 1) + 3 * RefusedLinks.maximumCount * link
         // Each command sends over a link of its own.
         let commands = ControlServer.maximumClientCount * (link + link + transfer)
-        let total = direct + mesh + waiting + commands
+        let total = direct + mesh + waiting + others + commands
         #expect(total.threads < (try Self.maximumThreadCount()))
         #expect(total.descriptors < Int(NearshareCommand.descriptorLimit))
     }

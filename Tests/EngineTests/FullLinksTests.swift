@@ -66,8 +66,11 @@ import Testing
                 first.append(try await stranger(number, at: host, listener.port))
             }
             let strangers = Monitor(first)
-            let silent = try (0..<limits.linksKeptForFriends).map {
-                try silentLink(at: "10.0.1.\($0 % 2)", listener.port)
+            let silent = try (0..<limits.linksKeptForFriends).map { number in
+                let link = try silentLink(at: "10.0.1.\(number % 2)", listener.port)
+                // With its first bytes it has a slot.
+                try LinkDemultiplexer.write(Preamble.supported.encoded, to: link)
+                return link
             }
             await transport.waitUntilAccepted(limits.links)
             #expect(transport.openCount == limits.links)
@@ -113,6 +116,71 @@ import Testing
             #expect(!neighbour.isOver && links.count { !$0.isOver } == served)
             for link in links + [neighbour] { link.close() }
             for link in links + [neighbour] { try await link.waitUntilOver() }
+        }
+    }
+
+    @Test(
+        "R3, R5: transfers that stand still hold all places of an address: a mesh link is read, a direct one is told, and then served"
+    )
+    func heldTransfers() async throws {
+        try await withNode(receiver(friends: [])) { receiver in
+            let listener = try receiver.listen(joinsMesh: true)
+            let sinks = (0..<NodeLimits().linksPerAddress).map { _ in InMemorySink(holdsAfter: 0) }
+            async let answers: Void = {
+                var rest = sinks[...]
+                for await invitation in listener.invitations {
+                    if let sink = rest.popFirst() { _ = invitation.accept(into: sink) }
+                }
+            }()
+            try await withNode(settings(of: identity(1), at: "10.0.0.1")) { node in
+                try await withHeldTransfers(into: sinks[...], from: node, to: listener.port) {
+                    let refused = try await stranger(90, at: "10.0.0.1", listener.port)
+                    try await refused.wait { $0 == ControlFrame.close(.tooManyLinks).encoded }
+                    let answer = try await meshAnswer(at: "10.0.0.1", listener.port)
+                    #expect(answer.count == Preamble.byteCount)
+                    lead.update { $0 += ProgressMeter.period }
+                    let newcomer = try await stranger(91, at: "10.0.0.1", listener.port)
+                    #expect(!newcomer.frames.contains(ControlFrame.close(.tooManyLinks).encoded))
+                    for link in [refused, newcomer] {
+                        link.close()
+                        try await link.waitUntilOver()
+                    }
+                }
+            }
+            receiver.beginShutdown()
+            await answers
+        }
+    }
+
+    /// Sends a file into each sink, over a connection of its own, while the sink takes nothing.
+    private func withHeldTransfers(
+        into sinks: ArraySlice<InMemorySink>, from node: Node, to port: UInt16,
+        _ body: @Sendable @escaping () async throws -> Void
+    ) async throws {
+        guard let sink = sinks.first else { return try await body() }
+        try await node.withConnection(to: stage.destination(port)) { connection in
+            defer { sink.goOn() }
+            let content = InMemorySource(MemoryContent(file: "x", [1]))
+            _ = connection.send(content, resumeKey: Stage.resumeKey, timeout: .seconds(60))
+            for await _ in sink.held { break }
+            try await withHeldTransfers(into: sinks.dropFirst(), from: node, to: port, body)
+        }
+    }
+
+    /// The answer to the preamble of a mesh link.
+    private func meshAnswer(at host: String, _ port: UInt16) async throws -> [UInt8] {
+        let link = try silentLink(at: host, port)
+        return try await BlockingThread.run { () -> [UInt8] in
+            defer { link.close() }
+            try? LinkDemultiplexer.write(Preamble.supportedMesh.encoded, to: link)
+            var answer: [UInt8] = []
+            var buffer = [UInt8](repeating: 0, count: Preamble.byteCount)
+            while answer.count < Preamble.byteCount,
+                let count = try? buffer.withUnsafeMutableBytes({ try link.read(into: $0) }), count > 0
+            {
+                answer += buffer[..<count]
+            }
+            return answer
         }
     }
 

@@ -85,6 +85,17 @@ private struct PlainSecurity: LinkSecurity {
         }
     }
 
+    @Test("F9, R5: the body of a small request has a time of its own, however long its connection may live")
+    func lateBody() async throws {
+        try await withNode(stage.receiver) { node in
+            var timeouts = self.timeouts(request: .seconds(600))
+            timeouts.body = .milliseconds(100)
+            let server = try node.serveLocalSend(for: nil, PlainSecurity(), port: 0, timeouts: timeouts)
+            let head = "hPOST /api/localsend/v2/prepare-upload HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
+            #expect(try await exchange(head, with: server.port) == "")
+        }
+    }
+
     @Test("F17: a device that claims another one's certificate is answered, and not listed") func claims() async throws {
         try await withNode(stage.receiver) { node in
             let server = try node.serveLocalSend(for: nil, PlainSecurity(), port: 0)

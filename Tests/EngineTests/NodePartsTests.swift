@@ -83,15 +83,15 @@ func violation() {
 
         /// - Returns: nil when it was refused.
         mutating func admit(
-            _ host: String, isUsed: Bool = true, isProven: Bool = true, isServing: Bool = false
+            _ host: String, isUsed: Bool = true, isProven: Bool = true, isServing: Bool = false, rate: Int? = nil
         ) -> LinkRegistry.Slot? {
             let source = LinkSource(LinkAddress(host: host, port: 1))
-            let admission = registry.admit(from: source, limits: limits, now: now, end: {})
+            let admission = registry.admit(from: source, isForeign: isServing, limits: limits, now: now, end: {})
             guard case .admitted(let slot, let end) = admission else { return nil }
             end?()
             let since = now
             registry.attach(
-                slot, unusedSince: { _ in isUsed ? nil : since }, isServing: { isServing },
+                slot, unusedSince: { _ in isUsed ? nil : since }, rate: { _ in rate }, isServing: { _ in isServing },
                 end: { [ended] in ended.update { $0.append(slot) } })
             if isProven { _ = registry.classify(slot, isFriend: false, limits: roomy, now: now) }
             return slot
@@ -132,16 +132,36 @@ func violation() {
         #expect(links.registry.incomingCount == 4)
     }
 
-    @Test("Q6: a link that serves a request gives way to other sources, and not to its own") func serving() {
+    @Test("Q6: a foreign link that serves a request gives way to others, and not to foreign ones of its source") func serving()
+    {
         var links = Links()
         (links.limits.links, links.limits.linksPerAddress) = (3, 2)
         let first = (0..<2).map { number -> LinkRegistry.Slot? in
             links.now = MonotonicInstant(nanoseconds: Int64(number))
             return links.admit("10.0.0.1", isUsed: false, isProven: false, isServing: true)
         }
-        #expect(links.admit("10.0.0.1") == nil && links.ended.withLock(\.isEmpty))
+        let another = links.admit("10.0.0.1", isServing: true)
+        #expect(another == nil && links.ended.withLock(\.isEmpty))
         let others = (0..<2).map { _ in links.admit("10.0.0.2") }
         #expect(others.allSatisfy { $0 != nil } && links.ended.withLock { $0 } == [first[0]])
+        links.limits.linksPerAddress = 1
+        let direct = links.admit("10.0.0.1")
+        #expect(direct != nil && links.ended.withLock { $0 } == first)
+    }
+
+    @Test("R5: where all slots of a source are in use, the slowest link below the minimum rate gives way") func trickle() {
+        var links = Links()
+        (links.limits.links, links.limits.linksPerAddress) = (5, 2)
+        let sound = links.admit("10.0.0.1", rate: ProgressMeter.minimumRate)
+        let slow = links.admit("10.0.0.1", rate: 12)
+        let newcomer = links.admit("10.0.0.1", rate: ProgressMeter.minimumRate)
+        #expect(sound != nil && newcomer != nil && links.ended.withLock { $0 } == [slow])
+        #expect(links.admit("10.0.0.1") == nil, "none is slow")
+        // Where all are used up, the only link of its source stays.
+        let single = links.admit("10.0.0.2", rate: 0)
+        let two = (0..<2).map { links.admit("10.0.0.3", rate: 100 + $0) }
+        let last = links.admit("10.0.0.4")
+        #expect(single != nil && last != nil && links.ended.withLock { $0 } == [slow, two[0]])
     }
 
     @Test("Q6: connections renewed without end keep no newcomer out: those without a proven key give way at once") func churn()

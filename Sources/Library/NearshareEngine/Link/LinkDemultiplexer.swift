@@ -52,7 +52,8 @@ enum LinkDemultiplexer {
             throw NodeError(error)
         }
         guard let preamble = try? Preamble(decoding: answer[...], kind: .mesh) else {
-            throw .connectionLost("the peer at \(link.remote) does not accept mesh links")
+            throw .connectionLost(
+                "the peer at \(link.remote) does not accept mesh links, or has too many connections of this address")
         }
         guard Preamble.supportedMesh.newestInCommon(with: preamble) != nil else {
             throw .incompatible("the mesh at \(link.remote) speaks \(preamble.shown); update the older of the two")

@@ -212,6 +212,9 @@ final class LinkDriver: Sendable {
     /// The time since which the link is not used; nil while it is, or is about to end.
     func unusedSince(now: MonotonicInstant) -> MonotonicInstant? { control.driver.read { $0.unusedSince(now: now) } }
 
+    /// The bytes a second that a link with a running transfer moves; nil on any other.
+    func transferRate(now: MonotonicInstant) -> Int? { control.driver.read { $0.transferRate(now: now) } }
+
     /// Counts the link as used until a time, whatever happens on it.
     func reserve(until time: MonotonicInstant) {
         control.driver.update { machine, now in machine.reserve(until: time, now: now.monotonic) }
@@ -304,9 +307,10 @@ final class LinkDriver: Sendable {
     private func send(_ filled: borrowing FilledBlock, of pump: SourcePump) -> Bool {
         do throws(LinkError) {
             return try writer.withTurn { (turn) throws(LinkError) in
-                let isLast = filled.isLast
+                let (isLast, byteCount, now) = (filled.isLast, filled.bytes.count, parameters.clock())
                 let (frames, isRunning) = control.driver.withMachine { machine in
                     let isRunning = !pump.isStopped
+                    if isRunning { machine.recordWriting(byteCount: byteCount, now: now) }
                     return (machine.drainFrames(beforeContentOf: pump.wireID, isLast: isRunning && isLast), isRunning)
                 }
                 try turn.write(frames)

@@ -82,6 +82,9 @@ package struct LinkMachine: Machine {
         }
     }
 
+    /// ``DirectConnection/transferRate(now:)``.
+    package func transferRate(now: MonotonicInstant) -> Int? { connection?.transferRate(now: now) }
+
     /// Counts the link as used until a time, whatever happens on it.
     package mutating func reserve(until time: MonotonicInstant, now: MonotonicInstant) {
         connection?.reserve(until: time, now: now)
@@ -99,7 +102,14 @@ package struct LinkMachine: Machine {
     }
 
     /// Records bytes from the peer other than a frame, such as a part of a record.
-    package mutating func recordActivity(now: MonotonicInstant) { connection?.recordActivity(now: now) }
+    package mutating func recordActivity(byteCount: Int, now: MonotonicInstant) {
+        connection?.recordActivity(byteCount: byteCount, now: now)
+    }
+
+    /// Records content that is written.
+    package mutating func recordWriting(byteCount: Int, now: MonotonicInstant) {
+        connection?.recordWriting(byteCount: byteCount, now: now)
+    }
 
     /// Closes the connection.
     /// - Returns: false before the handshake is finished.

@@ -152,7 +152,7 @@ struct LinkReader: Sendable {
                 if count == 0 { return nil }
                 reading.filled += count
                 let now = parameters.clock()
-                control.driver.withMachine { $0.recordActivity(now: now) }
+                control.driver.withMachine { $0.recordActivity(byteCount: count, now: now) }
             }
         } catch {
             return nil

@@ -12,12 +12,46 @@ final class LocalSendConnection {
         /// Whether it sends a file of a session, or waits for the user's answer.
         var isInSession = false
         /// Whether the head of a request was read, and not answered.
-        var isServing = false
-        /// Whether it waits for other files of its session.
-        var isWaiting = false
+        var hasOpenRequest = false
+        /// The upload of the session whose other files it waits for.
+        var awaitedUpload: LocalSendUpload?
+        /// The time until which a question to the user counts as use; nil where none is open.
+        var askingUntil: MonotonicInstant?
+        /// The time by which the body of a small request has to be complete; nil while none is read.
+        var bodyDeadline: MonotonicInstant?
+        /// The content of files.
+        var progress: ProgressMeter
+
+        /// The same time as of a question over a direct link (Q6).
+        private static let questionTime = Duration.seconds(60)
+        /// Longer than a request takes that nothing holds up.
+        private static let servingTime = Duration.seconds(2)
+
+        init(since now: MonotonicInstant) { (since, progress) = (now, ProgressMeter(now: now)) }
 
         /// The time since which the connection is not used; nil while it is.
-        var unusedSince: MonotonicInstant? { isInSession ? nil : since }
+        func unusedSince(now: MonotonicInstant) -> MonotonicInstant? {
+            isInSession ? askingUntil.flatMap { $0 <= now ? $0 : nil } : since
+        }
+
+        /// The bytes a second that arrive of a file, or of the one that it waits for; nil while it sends none.
+        func transferRate(now: MonotonicInstant) -> Int? {
+            guard isInSession, askingUntil == nil else { return nil }
+            return awaitedUpload.map { $0.transferRate(now: now) } ?? progress.rate(now: now)
+        }
+
+        /// Whether it keeps its slot from other connections of its device.
+        func isServing(now: MonotonicInstant) -> Bool { hasOpenRequest && now - since < Self.servingTime }
+
+        /// The time at which the connection is to be closed.
+        func deadline(after timeout: Duration, now: MonotonicInstant) -> MonotonicInstant {
+            let end = (awaitedUpload == nil ? since : now) + timeout
+            return min(end, bodyDeadline ?? end)
+        }
+
+        mutating func startQuestion(until deadline: MonotonicInstant, now: MonotonicInstant) {
+            (since, askingUntil) = (deadline, now + Self.questionTime)
+        }
     }
 
     /// The end of a connection, with the status of the last response; nil for none.
@@ -68,7 +102,7 @@ final class LocalSendConnection {
             while true {
                 if let request = try reader.nextHead() {
                     rest = reader.removeRest()
-                    activity.withLock { $0.isServing = true }
+                    activity.withLock { $0.hasOpenRequest = true }
                     touch()
                     return request
                 }
@@ -81,13 +115,22 @@ final class LocalSendConnection {
         }
     }
 
-    /// Reads the body of a request.
-    /// - Parameter limit: in bytes.
-    func readBody(of request: HTTPRequest, upTo limit: Int) throws(ConnectionEnd) -> [UInt8] {
+    /// Reads the body of a small request.
+    /// - Parameters:
+    ///   - limit: in bytes.
+    ///   - timeout: the time in which it has to be complete, however slowly it arrives.
+    ///   - recordSize: called with the size that the body is about to have.
+    func readBody(
+        of request: HTTPRequest, upTo limit: Int, within timeout: Duration,
+        recordSize: (Int) throws(ConnectionEnd) -> Void
+    ) throws(ConnectionEnd) -> [UInt8] {
         if case .length(let count) = request.framing, count > UInt64(limit) { throw ConnectionEnd(status: .contentTooLarge) }
+        activity.withLock { $0.bodyDeadline = clock() + timeout }
+        defer { activity.withLock { $0.bodyDeadline = nil } }
         var body: [UInt8] = []
         try readBody(of: request, isContent: false) { (content) throws(ConnectionEnd) in
             guard content.count <= limit - body.count else { throw ConnectionEnd(status: .contentTooLarge) }
+            try recordSize(body.count + content.count)
             body += content
         }
         return body
@@ -106,7 +149,7 @@ final class LocalSendConnection {
         while !decoder.isComplete {
             if rest.isEmpty { rest = read() }
             guard !rest.isEmpty else { throw ConnectionEnd() }
-            if isContent { touch() }
+            if isContent { touch(rest.count) }
             var usedCount = 0
             rest.withUnsafeBytes { bytes in
                 do throws(HTTPStatus) {
@@ -193,7 +236,7 @@ final class LocalSendConnection {
     func write(_ response: HTTPResponse, closes: Bool) throws(ConnectionEnd) {
         ahead?.withLock { $0.onEnd = nil }
         try write(response.encoded(closes: closes))
-        activity.withLock { ($0.isInSession, $0.isServing) = (false, false) }
+        activity.withLock { ($0.isInSession, $0.hasOpenRequest, $0.askingUntil) = (false, false, nil) }
         touch()
     }
 
@@ -217,13 +260,26 @@ final class LocalSendConnection {
 
     // MARK: Activity
 
-    private func touch() { activity.withLock { ($0.since, $0.isWaiting) = (clock(), false) } }
+    private func touch(_ byteCount: Int = 0) {
+        let now = clock()
+        activity.withLock { activity in
+            (activity.since, activity.awaitedUpload) = (now, nil)
+            activity.progress.record(byteCount, now: now)
+        }
+    }
 
     func enterSession() { activity.withLock { $0.isInSession = true } }
 
     /// Suspends the timeout while other files of the session are received.
-    func suspendTimeout() { activity.withLock { $0.isWaiting = true } }
+    func suspendTimeout(for upload: LocalSendUpload) {
+        activity.withLock { activity in
+            activity.awaitedUpload = upload
+            activity.progress.restart(now: clock())
+        }
+    }
 
     /// Extends the timeout for the user's answer.
-    func extendTimeout(until deadline: MonotonicInstant) { activity.withLock { $0.since = deadline } }
+    func extendTimeout(until deadline: MonotonicInstant) {
+        activity.withLock { $0.startQuestion(until: deadline, now: clock()) }
+    }
 }

@@ -34,6 +34,7 @@ package final class LocalSendServer: Sendable {
         var outgoing: [String: OutgoingSession] = [:]
         /// Rate of `info` and `register`: an app that looks around sends a few.
         var lookups = SourceRateLimiter(atMost: 30, ofAll: 300, within: .seconds(10))
+        var bodies = PartialBodies()
         /// Connections that are told that there is no place for them.
         var rejectionCount = 0
         var isStopping = false
@@ -44,6 +45,8 @@ package final class LocalSendServer: Sendable {
     package struct Timeouts: Sendable {
         /// The handshake and one request; in an upload the time without content (R5).
         package var request = Duration.seconds(60)
+        /// The body of a request that is no file, however slowly it arrives (R5).
+        package var body = Duration.seconds(10)
         /// The time in which the user answers, as that of a peer that waits beside this machine.
         package var answer = Duration.seconds(300)
         /// The time for which a sender may send no file of a session, before it ends.
@@ -102,12 +105,13 @@ package final class LocalSendServer: Sendable {
         let activity = Monitor(LocalSendConnection.Activity(since: node.settings.clock()))
         node.state.withLock { state in
             state.links.attach(
-                slot, unusedSince: { _ in activity.withLock(\.unusedSince) }, isServing: { activity.withLock(\.isServing) },
-                end: { link.close() })
+                slot, unusedSince: { now in activity.withLock { $0.unusedSince(now: now) } },
+                rate: { now in activity.withLock { $0.transferRate(now: now) } },
+                isServing: { now in activity.withLock { $0.isServing(now: now) } }, end: { link.close() })
         }
         let (timeout, clock) = (timeouts.request, node.settings.clock)
         await node.run(
-            on: link, until: { activity.withLock { $0.isWaiting ? clock() : $0.since } + timeout },
+            on: link, until: { activity.withLock { $0.deadline(after: timeout, now: clock()) } },
             { self.serveRequests(on: link, activity) })
     }
 
@@ -130,7 +134,8 @@ package final class LocalSendServer: Sendable {
                 let connection = LocalSendConnection(stream, over: link, activity, clock: clock)
                 // An answer before the question confuses some clients.
                 guard (try? connection.nextRequest()) != nil else { return }
-                try? connection.write(LocalSendMachine.failure(.unavailable, "Too many connections"), closes: true)
+                try? connection.write(
+                    LocalSendMachine.failure(.unavailable, "Too many connections, of this address or in all"), closes: true)
                 connection.close(discarding: Self.maximumDiscardedByteCount)
             }
             state.withLock { $0.rejectionCount -= 1 }
@@ -189,10 +194,10 @@ package final class LocalSendServer: Sendable {
         }
         switch route {
         case .info:
-            _ = try connection.readBody(of: request, upTo: LocalSendDevice.maximumByteCount)
+            _ = try readBody(of: request, on: connection)
             return state.withLock { $0.machine.info }
         case .register:
-            let body = try connection.readBody(of: request, upTo: LocalSendDevice.maximumByteCount)
+            let body = try readBody(of: request, on: connection)
             guard let device = try? LocalSendDevice(decoding: body) else {
                 return LocalSendMachine.failure(.badRequest, "Request body malformed")
             }
@@ -203,11 +208,11 @@ package final class LocalSendServer: Sendable {
             return state.withLock { $0.machine.info }
         case .prepareUpload(let pin):
             return try prepare(
-                try connection.readBody(of: request, upTo: LocalSendOffer.maximumByteCount), pin: pin, on: connection)
+                try readBody(of: request, upTo: LocalSendOffer.maximumByteCount, on: connection), pin: pin, on: connection)
         case .upload(let session, let file, let token):
             return try upload(request, session: session, file: file, token: token, on: connection)
         case .cancel(let session):
-            _ = try connection.readBody(of: request, upTo: LocalSendDevice.maximumByteCount)
+            _ = try readBody(of: request, on: connection)
             do throws(HTTPStatus) {
                 let id = try state.withLock { (state) throws(HTTPStatus) in
                     try state.machine.cancelled(session, by: connection.client)
@@ -217,6 +222,19 @@ package final class LocalSendServer: Sendable {
             } catch {
                 return LocalSendMachine.failure(error, "Invalid session")
             }
+        }
+    }
+
+    private func readBody(
+        of request: HTTPRequest, upTo limit: Int = LocalSendDevice.maximumByteCount, on connection: LocalSendConnection
+    ) throws(LocalSendConnection.ConnectionEnd) -> [UInt8] {
+        let link = connection.link
+        defer { state.withLock { $0.bodies.remove(link) } }
+        return try connection.readBody(of: request, upTo: limit, within: timeouts.body) {
+            (size) throws(LocalSendConnection.ConnectionEnd) in
+            guard let largest = state.withLock({ $0.bodies.record(size, on: link) }) else { return }
+            guard largest === link else { return largest.close() }
+            throw LocalSendConnection.ConnectionEnd(status: .unavailable, message: "Too many incomplete requests")
         }
     }
 
@@ -464,7 +482,7 @@ package final class LocalSendServer: Sendable {
             throw LocalSendConnection.ConnectionEnd(status: .forbidden, message: "Invalid token or IP address")
         }
         connection.enterSession()
-        connection.suspendTimeout()
+        connection.suspendTimeout(for: upload)
         let end = upload.store(number, from: connection.link) { (receive) throws(LocalSendConnection.ConnectionEnd) in
             try connection.readBody(of: request, receive)
         }

@@ -16,6 +16,8 @@ final class LocalSendUpload: Sendable {
         var lastUse: MonotonicInstant
         /// The connection of the current file.
         var link: (any StreamLink)?
+        /// The content of all files.
+        var progress: ProgressMeter
     }
 
     /// Used by the thread whose turn it is.
@@ -65,7 +67,7 @@ final class LocalSendUpload: Sendable {
     ) {
         (self.offer, self.part, self.transfer, self.clock) = (offer, part, transfer, clock)
         self.sink = Sink(sink)
-        state = Monitor(State(lastUse: clock()))
+        state = Monitor(State(lastUse: clock(), progress: ProgressMeter(now: clock())))
     }
 
     /// Ends the session before its content is complete.
@@ -77,6 +79,16 @@ final class LocalSendUpload: Sendable {
         sink.sink.cancel()
         link?.close()
         result.fulfil(TransferResult(outcome: outcome, detail: detail))
+    }
+
+    /// The bytes a second that arrive in the session; nil before there is an average.
+    func transferRate(now: MonotonicInstant) -> Int? { state.withLock { $0.progress.rate(now: now) } }
+
+    private func recordArrival(_ byteCount: Int) -> Bool {
+        state.withLock { state in
+            state.progress.record(byteCount, now: clock())
+            return state.outcome == nil
+        }
     }
 
     /// Waits until no thread has stored a file for as long as `timeout`.
@@ -133,7 +145,7 @@ final class LocalSendUpload: Sendable {
         var failure: StorageError?
         do throws(LocalSendConnection.ConnectionEnd) {
             try read { (content) throws(LocalSendConnection.ConnectionEnd) in
-                guard UInt64(content.count) <= size - count, state.withLock({ $0.outcome == nil }) else {
+                guard UInt64(content.count) <= size - count, recordArrival(content.count) else {
                     throw LocalSendConnection.ConnectionEnd()
                 }
                 do throws(StorageError) {

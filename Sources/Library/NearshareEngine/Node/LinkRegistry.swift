@@ -6,7 +6,9 @@ internal import NearshareBase
 ///
 /// A newcomer takes the slot of an untrusted link without use: the oldest one of its own source when that has too many,
 /// otherwise the oldest one of the source with the most links. Links without a proven key give way at once, so that a newcomer
-/// keeps its slot for as long as it takes to open as many others; not those of members, which cost a member a few bytes.
+/// keeps its slot for as long as it takes to open as many others; not those of members, which cost a member a few bytes. Where no
+/// link is unused, the one that makes the least progress gives way if it is below ``ProgressMeter/minimumRate`` (R5): a
+/// nearshare sender tries again, and goes on from there.
 struct LinkRegistry {
     /// The number that identifies an admitted link's slot.
     typealias Slot = UInt64
@@ -16,9 +18,13 @@ struct LinkRegistry {
         var source: LinkSource
         /// The time since which the link is not used; nil while it is used.
         var unusedSince: (MonotonicInstant) -> MonotonicInstant?
+        /// The bytes a second that it moves while it is used; nil for one that stays however slow it is.
+        var rate: (MonotonicInstant) -> Int? = { _ in nil }
         var end: @Sendable () -> Void
-        /// Whether it serves a request: other links of its own source do not take its slot.
-        var isServing: () -> Bool = { false }
+        /// Whether it is a browser's or a LocalSend device's.
+        let isForeign: Bool
+        /// Whether it serves a request: other foreign links of its own source do not take its slot.
+        var isServing: (MonotonicInstant) -> Bool = { _ in false }
         var isProven = false
         var isFriend = false
         /// Whether the slot was given to another link.
@@ -44,9 +50,12 @@ struct LinkRegistry {
     // MARK: Incoming links
 
     /// Admits a link that a peer has opened.
-    /// - Parameter end: ends the link before it has a driver.
+    /// - Parameters:
+    ///   - isForeign: whether it is a browser's or a LocalSend device's.
+    ///   - end: ends the link before it has a driver.
     mutating func admit(
-        from source: LinkSource, limits: NodeLimits, now: MonotonicInstant, end: @escaping @Sendable () -> Void
+        from source: LinkSource, isForeign: Bool = false, limits: NodeLimits, now: MonotonicInstant,
+        end: @escaping @Sendable () -> Void
     ) -> Admission {
         let open = incoming.filter { !$0.value.isEvicted && !$0.value.isJoined }
         // Links that were evicted may take a moment to end.
@@ -54,20 +63,24 @@ struct LinkRegistry {
         let isFromFullSource = open.values.count { $0.source == source && !$0.isFriend } >= limits.links(from: source)
         var evicted: (@Sendable () -> Void)?
         if isFromFullSource || open.count >= limits.links {
-            evicted = evict(now: now) { isFromFullSource ? $0.source == source && !$0.isServing() : true }
+            evicted = evict(now: now, for: isFromFullSource ? source : nil) { link in
+                !isFromFullSource || link.source == source && !(isForeign && link.isServing(now))
+            }
             if evicted == nil { return .refused }
         }
         lastSlot += 1
-        incoming[lastSlot] = Incoming(source: source, unusedSince: { _ in now }, end: end)
+        incoming[lastSlot] = Incoming(source: source, unusedSince: { _ in now }, end: end, isForeign: isForeign)
         return .admitted(lastSlot, end: evicted)
     }
 
-    /// Sets how the use of a link is known, and how it is ended.
+    /// Sets how the use and the progress of a link are known, and how it is ended.
     mutating func attach(
         _ slot: Slot, unusedSince: @escaping (MonotonicInstant) -> MonotonicInstant?,
-        isServing: @escaping () -> Bool = { false }, end: @escaping @Sendable () -> Void
+        rate: @escaping (MonotonicInstant) -> Int? = { _ in nil },
+        isServing: @escaping (MonotonicInstant) -> Bool = { _ in false }, end: @escaping @Sendable () -> Void
     ) {
         incoming[slot]?.unusedSince = unusedSince
+        incoming[slot]?.rate = rate
         incoming[slot]?.isServing = isServing
         incoming[slot]?.end = end
     }
@@ -96,8 +109,12 @@ struct LinkRegistry {
         if count < limits.links(from: .joined(id)) { incoming[slot]?.source = .joined(id) }
     }
 
-    /// Gives up the slot of the oldest unused link among those of the source that has the most.
-    private mutating func evict(now: MonotonicInstant, where isCandidate: (Incoming) -> Bool) -> (@Sendable () -> Void)? {
+    /// Gives up the slot of the oldest unused link among those of the source that has the most, or else of the slowest one.
+    /// - Parameter source: the one whose slots are all in use; nil when those of all sources are. Then the only link of a source
+    ///   is not ended for being slow.
+    private mutating func evict(
+        now: MonotonicInstant, for source: LinkSource? = nil, where isCandidate: (Incoming) -> Bool
+    ) -> (@Sendable () -> Void)? {
         let open = incoming.filter { !$0.value.isEvicted && !$0.value.isFriend && !$0.value.isJoined }
         let counts = Dictionary(grouping: open.values, by: \.source).mapValues(\.count)
         let unused = open.compactMap { slot, link -> (slot: Slot, count: Int, since: MonotonicInstant)? in
@@ -105,9 +122,18 @@ struct LinkRegistry {
             if link.isProven || link.source.isMember, now - since < Self.grace { return nil }
             return (slot, counts[link.source, default: 0], since)
         }
-        guard let victim = unused.max(by: { ($0.count, $1.since) < ($1.count, $0.since) }) else { return nil }
-        incoming[victim.slot]?.isEvicted = true
-        return incoming[victim.slot]?.end
+        let slow = open.compactMap { slot, link -> (slot: Slot, count: Int, rate: Int)? in
+            let count = counts[link.source, default: 0]
+            guard isCandidate(link), source != nil || count > 1, let rate = link.rate(now), rate < ProgressMeter.minimumRate
+            else { return nil }
+            return (slot, count, rate)
+        }
+        let victim =
+            unused.max { ($0.count, $1.since) < ($1.count, $0.since) }?.slot
+            ?? slow.max { ($0.count, $1.rate) < ($1.count, $0.rate) }?.slot
+        guard let victim else { return nil }
+        incoming[victim]?.isEvicted = true
+        return incoming[victim]?.end
     }
 
     /// Records that an admitted link has ended.

@@ -57,7 +57,7 @@ extension Node {
                 return
             }
             let isAllowed = state.withLock { $0.handshakes.allows(link.remote.host, now: settings.clock()) }
-            guard isAllowed, let slot = admit(LinkSource(link.remote), link) else {
+            guard isAllowed, let slot = admit(LinkSource(link.remote), link, isForeign: true) else {
                 settings.log.info("a connection from \(link.remote) to \(service) was refused: too many")
                 let isRejecting = reject(link).map { rejection in start { await rejection() } } ?? false
                 if !isRejecting { link.close() }
@@ -92,7 +92,8 @@ extension Node {
                         while !Task.isCancelled {
                             let remaining = deadline() - settings.clock()
                             guard remaining > .zero else { return }
-                            try? await Task.sleep(for: remaining)
+                            // The deadline may also come nearer, with the body of a small request.
+                            try? await Task.sleep(for: min(remaining, .seconds(1)))
                         }
                     })
                 // Ends the reads and writes of the body.

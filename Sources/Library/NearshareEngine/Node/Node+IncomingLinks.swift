@@ -23,12 +23,10 @@ extension Node {
         guard let link = settings.transport.link(adopting: descriptor) else {
             return settings.log.error("a connection that the running node has passed on is not usable")
         }
-        guard let slot = admit(LinkSource(link.remote), link) else {
-            settings.log.info("a connection from \(link.remote) was refused: too many")
-            return link.close()
-        }
         let isStarted = start { [self] in
-            await serveInTurn(PrefixedLink(link, opening), slot, queues: listener.queues)
+            let link = PrefixedLink(link, opening)
+            guard let slot = admit(LinkSource(link.remote), link) else { return await refuse(link) }
+            await serveInTurn(link, slot, queues: listener.queues)
         }
         if !isStarted { link.close() }
     }
@@ -39,33 +37,59 @@ extension Node {
         while true {
             do throws(LinkError) {
                 let link = try listener.accept()
-                guard let slot = admit(LinkSource(link.remote), link) else {
-                    settings.log.info("a connection from \(link.remote) was refused: too many")
-                    link.close()
-                    continue
+                let (number, end) = state.withLock { state in
+                    state.unreadLinks.insert(LinkSource(link.remote)) { link.close() }
                 }
+                end?()
                 let isStarted = start { [self] in
                     let opening = await LinkDemultiplexer(
-                        link, acceptsFrames: mesh != nil, timeout: DirectLimits.handshakeTimeout)
+                        link, acceptsFrames: mesh != nil, timeout: UnreadLinks.timeout)
+                    removeUnread(number)
                     switch opening {
                     case .direct(let link):
-                        if queues != nil, await passOn(link) { break }
+                        guard let slot = admit(LinkSource(link.remote), link) else { return await refuse(link) }
+                        if queues != nil, await passOn(link) { return release(slot) }
                         await serveInTurn(link, slot, queues: queues)
-                    case .frames(let link):
-                        // The mesh has limits of its own: its links take no slot of the direct ones.
-                        release(slot)
-                        await mesh?.run(over: link)
+                    // The mesh has limits of its own: its links take no slot of the direct ones.
+                    case .frames(let link): await mesh?.run(over: link)
                     case .nothing: link.close()
                     }
-                    release(slot)
                 }
-                if !isStarted { link.close() }
+                if !isStarted {
+                    removeUnread(number)
+                    link.close()
+                }
             } catch {
                 guard error.code != .closed else { return true }
                 settings.log.error("\(error)")
                 return false
             }
         }
+    }
+
+    private func removeUnread(_ number: UInt64) { state.withLock { $0.unreadLinks.remove(number) } }
+
+    /// Tells the peer of a link for which there is no slot so, after a handshake. Few are told at once, as each costs two threads and a
+    /// key agreement; others are closed.
+    private func refuse(_ link: PrefixedLink) async {
+        settings.log.info("a connection from \(link.remote) was refused: too many")
+        let source = LinkSource(link.remote)
+        let isTold = state.withLock { state -> Bool in
+            guard state.handshakes.allows(link.remote.host, now: settings.clock()) else { return false }
+            return state.refusals.begin(source)
+        }
+        guard isTold else { return link.close() }
+        let driver = makeDriver(link, .responder)
+        await run(driver) { [self] in
+            var isProven = false
+            for await event in driver.events {
+                guard case .established = event else { continue }
+                isProven = true
+                driver.close(.tooManyLinks)
+            }
+            if !isProven { recordFailedHandshake(of: link.remote.host, hasBegun: false) }
+        }
+        state.withLock { $0.refusals.end(source) }
     }
 
     /// Admits a link over a member of a session to a slot of the member at its other end.
@@ -75,12 +99,15 @@ extension Node {
         return mayBegin ? admit(.member(member), link) : nil
     }
 
-    /// Admits a link that a peer has opened to a slot, if need be that of an untrusted link without use.
+    /// Admits a link that a peer has opened to a slot, if need be that of an untrusted link without use, or without progress.
+    /// - Parameter isForeign: whether it is a browser's or a LocalSend device's.
     /// - Returns: nil when all slots are in use.
-    func admit(_ source: LinkSource, _ link: any StreamLink) -> LinkRegistry.Slot? {
+    func admit(_ source: LinkSource, _ link: any StreamLink, isForeign: Bool = false) -> LinkRegistry.Slot? {
         let admission = state.withLock { state -> LinkRegistry.Admission in
             if state.isShuttingDown { return .refused }
-            return state.links.admit(from: source, limits: settings.limits, now: settings.clock()) { link.close() }
+            return state.links.admit(
+                from: source, isForeign: isForeign, limits: settings.limits, now: settings.clock()
+            ) { link.close() }
         }
         guard case .admitted(let slot, let end) = admission else { return nil }
         end?()
@@ -150,7 +177,9 @@ extension Node {
     ) async {
         let driver = makeDriver(link, .responder)
         state.withLock { state in
-            state.links.attach(slot, unusedSince: { driver.unusedSince(now: $0) }, end: { driver.close(.tooManyLinks) })
+            state.links.attach(
+                slot, unusedSince: { driver.unusedSince(now: $0) }, rate: { driver.transferRate(now: $0) },
+                end: { driver.close(.tooManyLinks) })
         }
         await run(driver) { [self] in
             var handler = IncomingLink(driver, link, slot, node: self, queues: queues, expecting: expected)

@@ -30,6 +30,9 @@ package func withNode<Result: Sendable>(
 public final class Node: Sendable {
     struct State {
         var links = LinkRegistry()
+        var unreadLinks = UnreadLinks()
+        /// Links that are only told that there is no place for them.
+        var refusals = RefusedLinks()
         var handshakes = HandshakePacer()
         var listeners = ListenerRegistry()
         var mesh: MeshDriver?

@@ -114,7 +114,8 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
             self = .incompatible("the peer reports a protocol violation by this machine; update the older of the two")
         case .closed(by: .remote, .unattended):
             self = .refused("the peer's user cannot be asked; its program needs a user who sees it, such as in a terminal")
-        case .closed(by: .remote, .tooManyLinks): self = .connectionLost("the peer has too many connections; try later")
+        case .closed(by: .remote, .tooManyLinks):
+            self = .connectionLost("the peer has too many connections, of this address or in all; try later")
         case .closed(by: .remote, .replaced):
             self = .unavailable("another program with this machine's key has joined the session in its place")
         case .closed(by: .remote, .goingAway), .closed(by: .remote, .done):

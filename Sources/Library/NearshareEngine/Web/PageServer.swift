@@ -34,6 +34,8 @@ package final class PageServer: Sendable {
         var requests: [PageMachine.OfferID: OpenRequest] = [:]
         /// ``PageRequest/unencryptedDownload`` of the downloads.
         var unencryptedDownloads: [PageMachine.OfferID: Promise<Bool>] = [:]
+        /// Connections that are only told that there is no place for them.
+        var refusals = RefusedLinks()
         /// Browsers get one more response each.
         var isStopping = false
     }
@@ -42,6 +44,8 @@ package final class PageServer: Sendable {
     package struct Timeouts: Sendable {
         /// One request with its response; in an unencrypted download the time without progress (R5).
         package var request = Duration.seconds(60)
+        /// The body of a request that is no content, however slowly it arrives (R5).
+        package var body = Duration.seconds(10)
         /// The time for which a browser that waits for a change gets no response.
         package var change = Duration.seconds(20)
         /// The time in which the user answers, as that of a peer that waits beside this machine.
@@ -89,12 +93,51 @@ package final class PageServer: Sendable {
     func serve(_ link: any StreamLink, _ slot: LinkRegistry.Slot) async {
         let activity = Monitor(ConnectionActivity(since: node.settings.clock()))
         node.state.withLock { state in
-            state.links.attach(slot, unusedSince: { _ in activity.withLock(\.unusedSince) }, end: { link.close() })
+            state.links.attach(
+                slot, unusedSince: { _ in activity.withLock(\.unusedSince) },
+                rate: { now in activity.withLock { $0.transferRate(now: now) } }, end: { link.close() })
         }
         let timeout = timeouts.request
         await node.run(
-            on: link, until: { activity.withLock { $0.since } + timeout }, { self.serveRequests(on: link, activity) })
+            on: link, until: { activity.withLock { $0.deadline(after: timeout) } }, { self.serveRequests(on: link, activity) })
     }
+
+    /// Prepares the response to a connection for which there is no place.
+    /// - Returns: nil when there are too many of them as well.
+    func rejection(of link: any StreamLink) -> (@Sendable () async -> Void)? {
+        let source = LinkSource(link.remote)
+        guard state.withLock({ $0.refusals.begin(source) }) else { return nil }
+        let end = node.settings.clock() + Self.rejectionTimeout
+        let deadline: @Sendable () -> MonotonicInstant = { end }
+        return { [self] in
+            await node.run(on: link, until: deadline) {
+                guard Self.awaitRequest(on: link) else { return }
+                try? LinkDemultiplexer.write(HTTPResponse(.unavailable).encoded(closes: true), to: link)
+                link.finishWriting()
+                Self.discardRest(of: link)
+            }
+            state.withLock { $0.refusals.end(source) }
+        }
+    }
+
+    /// Reads the head of a request: an answer before the question confuses some browsers.
+    /// - Returns: false at the end of the connection.
+    private static func awaitRequest(on link: any StreamLink) -> Bool {
+        var reader = HTTPRequestReader()
+        do {
+            while try reader.nextHead() == nil {
+                let count = withUnsafeTemporaryAllocation(byteCount: 1 << 12, alignment: 16) { buffer in
+                    let count = (try? link.read(into: buffer)) ?? 0
+                    reader.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+                    return count
+                }
+                guard count > 0 else { return false }
+            }
+        } catch {}
+        return true
+    }
+
+    private static let rejectionTimeout = Duration.seconds(5)
 
     private func serveRequests(on link: any StreamLink, _ activity: Monitor<ConnectionActivity>) {
         let host = link.remote.host
@@ -122,15 +165,15 @@ package final class PageServer: Sendable {
                 case .response: activity.withLock { $0.since = node.settings.clock() }
                 case .unencryptedDownload(let unencrypted):
                     activity.withLock { $0.isAuthentic = true }
-                    return send(unencrypted, over: link) { activity.withLock { $0.since = node.settings.clock() } }
+                    return send(unencrypted, over: link) { activity.withLock { $0.recordBlock(now: node.settings.clock()) } }
                 }
             }
             guard part.isLast, let response = waiting.take() else { continue }
             let closes = request.closesConnection || state.withLock { $0.isStopping }
-            guard (try? LinkDemultiplexer.write(response.encoded(closes: closes), to: link)) != nil, !closes else {
-                return link.finishWriting()
-            }
+            let bytes = response.encoded(closes: closes)
+            guard (try? LinkDemultiplexer.write(bytes, to: link)) != nil, !closes else { return link.finishWriting() }
             activity.withLock { activity in
+                activity.progress.record(bytes.count, now: node.settings.clock())
                 (activity.since, activity.isIdle) = (node.settings.clock(), true)
                 // Each of them contains a sealed record.
                 if request.method == "POST", response.status == .ok { activity.isAuthentic = true }
@@ -162,10 +205,14 @@ package final class PageServer: Sendable {
         while true {
             let request = try reader.nextPart { (next) throws(HTTPStatus) in
                 head = next
-                return try state.withLock { (state) throws(HTTPStatus) in try state.machine.admit(next, at: authority) }
+                let limit = try state.withLock { (state) throws(HTTPStatus) in
+                    try state.machine.admit(next, at: authority)
+                }
+                if limit.partByteCount == nil { activity.withLock { $0.bodyDeadline = node.settings.clock() + timeouts.body } }
+                return limit
             }
             if let request {
-                activity.withLock { $0.isIdle = false }
+                activity.withLock { ($0.isIdle, $0.bodyDeadline) = (false, nil) }
                 return request
             }
             let count = withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
@@ -175,6 +222,7 @@ package final class PageServer: Sendable {
             }
             guard count > 0 else { return nil }
             activity.withLock { activity in
+                activity.progress.record(count, now: node.settings.clock())
                 if activity.isIdle { (activity.since, activity.isIdle) = (node.settings.clock(), false) }
             }
         }
@@ -356,9 +404,27 @@ private struct ConnectionActivity {
     var isIdle = true
     /// Whether the client has proven to know the page's key. Others give way when slots are short, whatever they ask for (Q6).
     var isAuthentic = false
+    /// The time by which the body of a small request has to be complete; nil while none is read.
+    var bodyDeadline: MonotonicInstant?
+    /// All bytes, in both directions.
+    var progress: ProgressMeter
+
+    init(since now: MonotonicInstant) { (since, progress) = (now, ProgressMeter(now: now)) }
 
     /// The time since which the connection is not used; nil while it is.
     var unusedSince: MonotonicInstant? { isIdle || !isAuthentic ? since : nil }
+
+    /// The bytes a second that it moves; nil before there is an average.
+    func transferRate(now: MonotonicInstant) -> Int? { isIdle || !isAuthentic ? nil : progress.rate(now: now) }
+
+    /// The time at which the connection is to be closed.
+    func deadline(after timeout: Duration) -> MonotonicInstant { min(since + timeout, bodyDeadline ?? since + timeout) }
+
+    /// Records a block of an unencrypted download.
+    mutating func recordBlock(now: MonotonicInstant) {
+        since = now
+        progress.record(PageShare.chunkByteCount, now: now)
+    }
 }
 
 extension Node {
@@ -397,7 +463,9 @@ extension Node {
         let socket = try listen(preferring: port)
         let server = PageServer(
             self, secret, port: socket.port, invitations: invitations, content: content, timeouts: timeouts)
-        try startAcceptingForeignLinks(from: socket, for: "the page") { await server.serve($0, $1) }
+        try startAcceptingForeignLinks(from: socket, for: "the page", rejecting: server.rejection) {
+            await server.serve($0, $1)
+        }
         start { [stopping] in
             _ = await stopping.value
             server.stop()

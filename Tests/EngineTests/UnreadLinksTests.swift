@@ -1,0 +1,32 @@
+import NearshareBase
+import NearshareInterfaces
+import Testing
+
+@testable import NearshareEngine
+
+@Suite("links whose first bytes are awaited") struct UnreadLinksTests {
+    @Test("R3: the oldest silent link of a source gives way, and of all those of the source with the most") func bounds() {
+        var links = UnreadLinks()
+        let ended = Monitor<[String]>([])
+        func open(_ host: String, _ number: Int) {
+            let source = LinkSource(LinkAddress(host: host, port: 1))
+            links.insert(source) { ended.update { $0.append("\(host) \(number)") } }.end?()
+        }
+        open("10.0.0.9", 0)
+        for number in 0...UnreadLinks.maximumCountPerSource { open("10.0.0.1", number) }
+        #expect(ended.withLock { $0 } == ["10.0.0.1 0"])
+        for number in 2..<UnreadLinks.maximumCount { open("10.1.0.\(number)", number) }
+        #expect(links.count == UnreadLinks.maximumCount)
+        #expect(!ended.withLock { $0.contains("10.0.0.9 0") })
+    }
+
+    @Test("R3: of the links that are told that there is no place, a source has its share") func refusals() {
+        var refusals = RefusedLinks()
+        let sources = (1...3).map { LinkSource(LinkAddress(host: "10.0.0.\($0)", port: 1)) }
+        let begun = [0, 0, 0, 1, 1, 2].map { refusals.begin(sources[$0]) }
+        #expect(begun == [true, true, false, true, true, false])
+        refusals.end(sources[0])
+        let next = refusals.begin(sources[2])
+        #expect(next && refusals.count == RefusedLinks.maximumCount)
+    }
+}
