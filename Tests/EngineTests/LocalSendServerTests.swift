@@ -96,6 +96,24 @@ private struct PlainSecurity: LinkSecurity {
         }
     }
 
+    @Test("Q6, R5: a question counts as use for a minute, a request for two seconds, a file while enough of it arrives")
+    func activity() {
+        let start = MonotonicInstant(nanoseconds: 1)
+        var activity = LocalSendConnection.Activity(since: start)
+        activity.hasOpenRequest = true
+        #expect(activity.isServing(now: start + .seconds(1)) && !activity.isServing(now: start + .seconds(2)))
+        #expect(activity.unusedSince(now: start + .seconds(1)) == start)
+        activity.isInSession = true
+        activity.startQuestion(until: start + .seconds(300), now: start)
+        #expect(activity.unusedSince(now: start + .seconds(59)) == nil)
+        #expect(activity.unusedSince(now: start + .seconds(60)) == start + .seconds(60))
+        #expect(activity.transferRate(now: start + .seconds(60)) == nil)
+        activity.askingUntil = nil
+        activity.progress.record(100, now: start + .seconds(5))
+        #expect(activity.transferRate(now: start + .seconds(10)) == 10)
+        #expect(activity.unusedSince(now: start + .seconds(60)) == nil)
+    }
+
     @Test("F17: a device that claims another one's certificate is answered, and not listed") func claims() async throws {
         try await withNode(stage.receiver) { node in
             let server = try node.serveLocalSend(for: nil, PlainSecurity(), port: 0)
