@@ -15,13 +15,8 @@ internal import Synchronization
 /// holds is sent again, and receivers recognise lines by their IDs.
 package final class Messenger: Sendable {
     private struct State {
-        var inputs: [Input] = []
+        var inputs = MessengerInputQueue()
         var isStopping = false
-    }
-
-    private enum Input: Sendable {
-        case event(MeshMessageEvent)
-        case resume([PendingMessage])
     }
 
     package let settings: MessengerSettings
@@ -41,8 +36,6 @@ package final class Messenger: Sendable {
     let claims = LineClaims()
     private let fallbacks = Mutex(DirectFallbacks())
 
-    private static let maximumInputCount = 4_096
-
     /// - Throws: `StorageError` when the stores cannot be read.
     init(_ mesh: MeshDriver, _ node: NodeSettings, _ settings: MessengerSettings) throws(StorageError) {
         self.mesh = mesh
@@ -56,7 +49,7 @@ package final class Messenger: Sendable {
     func start() throws(StorageError) {
         // Before the first line of this process, and before the first peer is discovered.
         let unfinished = try store.pendingMessages()
-        state.update { $0.inputs.append(.resume(unfinished)) }
+        state.update { $0.inputs.resume(unfinished) }
         mesh.messageHandler.withLock { $0 = Handler { [weak self] in self?.receive($0) ?? false } }
         // Earlier ones would have no subscriber: the node listens already, and a message may arrive at once.
         relay.attach { [weak self] in self?.receive($0) }
@@ -228,21 +221,16 @@ package final class Messenger: Sendable {
         {
             return false
         }
-        state.update { state in
-            // Beyond the limit events are dropped (R1). A peer sends a private text again that is not acknowledged; what the loss of
-            // another event leaves waiting is sent after the next start.
-            if state.inputs.count < Self.maximumInputCount { state.inputs.append(.event(event)) }
-        }
+        state.update { $0.inputs.append(event) }
         return true
     }
 
     private func work() {
         while true {
-            let inputs = state.wait { state -> [Input]? in
+            let inputs = state.wait { state -> [MessengerInputQueue.Input]? in
                 // Received inputs are still stored.
                 guard !state.inputs.isEmpty || state.isStopping else { return nil }
-                defer { state.inputs = [] }
-                return state.inputs
+                return state.inputs.dequeue()
             }
             guard !inputs.isEmpty else { return }
             for input in inputs {
