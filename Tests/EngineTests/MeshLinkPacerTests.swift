@@ -157,4 +157,30 @@ struct MeshLinkPacerTests {
         let servedCount = waiting.count { pacer.admit(waited: $0, now: start + WaitingLinks.waitTime) == .serve }
         #expect(servedCount == 0)
     }
+
+    @Test("R3: links for which no other one gives way take places in the order in which they were opened, and few of them wait")
+    func places() {
+        var pacer = MeshLinkPacer()
+        let host = address("192.0.2.1")
+        let isOpen = Mutex(true)
+        var numbers: [UInt64] = []
+        for _ in 0..<100 {
+            let step = pacer.awaitPlace(host, isOpen: { isOpen.withLock { $0 } }, now: start)
+            if case .wait(let number) = step { numbers.append(number) }
+        }
+        #expect(numbers.count == MeshLinkPacer.placeQueueCapacity)
+        let hasLinks = [host, address("192.0.2.2")].map { pacer.hasLinksAwaitingPlace(from: $0) }
+        let first = numbers.filter { pacer.isNext($0) }
+        #expect(hasLinks == [true, false] && first == [numbers[0]])
+        pacer.remove(numbers[0])
+        let second = numbers.filter { pacer.isNext($0) }
+        let early = pacer.awaitPlaceLonger(numbers[1], now: start + WaitingLinks.maximumWaitTime)
+        let late = pacer.awaitPlaceLonger(numbers[1], now: start + MeshLinkPacer.maximumPlaceWaitTime)
+        let third = numbers.filter { pacer.isNext($0) }
+        #expect(early == .wait(numbers[1]))
+        #expect(second == [numbers[1]] && late == .close && third == [numbers[2]])
+        isOpen.withLock { $0 = false }
+        let closed = pacer.hasLinksAwaitingPlace(from: host)
+        #expect(!closed)
+    }
 }

@@ -220,6 +220,20 @@ import Testing
         }
     }
 
+    @Test("R3: work beyond its limits is an excess of its own link, where that is much, and is forgotten with time")
+    func excess() {
+        var budgets = LinkBudgets()
+        for number in 1...3 as ClosedRange<UInt64> {
+            budgets.open(link(number), from: .address("a"), MeshRouter.Settings(), now: now)
+        }
+        for _ in 0..<5_000 { _ = budgets.consume(.pings, on: link(1), now: now) }
+        let admittedCount = (0..<5_000).count { _ in budgets.consume(.frames, on: link(3), now: now) }
+        for work in [.pings, .frames] as [LinkWork] { _ = budgets.consume(work, on: link(2), now: now) }
+        let excess = (1...3 as ClosedRange<UInt64>).map { budgets.excess(of: link($0), now: now) }
+        #expect(excess == [1_000, 0, 1_000] && admittedCount == 5_000)
+        #expect(budgets.excess(of: link(1), now: now + .seconds(100)) == 0)
+    }
+
     @Test("M10: what one link sends delays neither this node's frames nor those of other links") func fairness() {
         var outbox = LinkOutbox()
         let junk = [UInt8](repeating: 1, count: 4_000)

@@ -138,6 +138,36 @@ import Testing
         #expect(outgoing.count == 4)
     }
 
+    /// Sends pings over a neighbour's link, far more than are answered.
+    private func flood(_ machine: inout MeshMachine, over link: MeshLinkID, key: UInt16, at milliseconds: Int64) {
+        var peer = MeshRouter(
+            identity: identity(key), name: DisplayName(truncating: "peer \(key)")!, random: SeededRandom(seed: 9))
+        let remoteLink = MeshLinkID(rawValue: 1)
+        peer.linkUp(remoteLink, .stream, now: moment(milliseconds))
+        for number in 0..<400 as Range<UInt64> {
+            peer.ping(machine.router.id, nonce: number.bigEndianBytes, now: moment(milliseconds))
+            while let frame = peer.dequeueFrame(for: remoteLink) {
+                machine.router.receive(frame[...], from: link, now: moment(milliseconds))
+            }
+        }
+    }
+
+    @Test("R3: neighbours that ask for more than their limits give way to newcomers of their address at once, and no others do")
+    func excessiveNeighbours() throws {
+        var machine = machine()
+        let taken = (0..<12).compactMap { join(&machine, from: "lo", key: UInt16(10 + $0), at: 0) }
+        try #require(taken.count == 12)
+        let early = machine.linkUp(.stream, from: "lo", now: moment(1_000))
+        #expect(early == nil)
+        for number in [4, 7] { flood(&machine, over: taken[number], key: UInt16(10 + number), at: 1_100) }
+        let anna = try #require(join(&machine, from: "lo", key: 3, at: 1_200))
+        let ben = try #require(join(&machine, from: "lo", key: 2, at: 1_250))
+        let replaced = machine.drainReplaced()
+        #expect(Set(replaced) == [taken[4], taken[7]])
+        let late = machine.linkUp(.stream, from: "lo", now: moment(1_300))
+        #expect(late == nil && machine.isOpen(anna) && machine.isOpen(ben))
+    }
+
     @Test(
         "R3: addresses that reconnect whenever they were evicted cannot displace a newcomer with a proven key",
         arguments: [1, 16])

@@ -111,7 +111,33 @@ package final class MeshDriver: Sendable {
             settings.log.debug("mesh: link to \(link.remote) closed: this address opens too many")
             return link.close()
         }
-        await router.run(over: link, .stream, isIncoming: true)
+        guard let id = await open(link) else {
+            settings.log.debug("mesh: link to \(link.remote) closed: no other one gives way")
+            return link.close()
+        }
+        await router.run(over: link, as: id)
+    }
+
+    /// Opens a link that a neighbour has opened, when another one gives way to it, and after those of its source that wait longer.
+    /// - Returns: nil when it waits in vain, or the node stops.
+    private func open(_ link: any StreamLink) async -> MeshLinkID? {
+        let hasPredecessors = pacer.withLock { $0.hasLinksAwaitingPlace(from: link.remote) }
+        if !hasPredecessors, let id = router.open(link) { return id }
+        var step = pacer.withLock { pacer in
+            pacer.awaitPlace(link.remote, isOpen: { !link.isFinishedByPeer }, now: settings.clock())
+        }
+        while case .wait(let number) = step {
+            if await tasks.stopping.isFulfilled(within: WaitingLinks.waitTime) || Task.isCancelled {
+                pacer.withLock { $0.remove(number) }
+                return nil
+            }
+            if pacer.withLock({ $0.isNext(number) }), let id = router.open(link) {
+                pacer.withLock { $0.remove(number) }
+                return id
+            }
+            step = pacer.withLock { $0.awaitPlaceLonger(number, now: settings.clock()) }
+        }
+        return nil
     }
 
     private func admit(_ link: any StreamLink) async -> Bool {

@@ -9,6 +9,10 @@ internal import NearshareInterfaces
 ///                        │           └─────► again
 ///                        └────────────┴─► closed
 ///
+///     served ──a link gives way, none of the source waits──────────────────────► in the mesh
+///        └─otherwise─► waits ──► the oldest of its source, and a link gives way ──► in the mesh
+///                        └─► closed after ``maximumPlaceWaitTime``
+///
 /// A host that opens links and closes them at once has none of them served beyond the rate. A newcomer at the same address keeps its
 /// link open, and is served before those that are held for less: of the links of one address that wait, the oldest comes first. An
 /// address that opened none before has a rate of its own, which no number of links of some other addresses uses up.
@@ -47,6 +51,40 @@ struct MeshLinkPacer: Sendable {
         }
         return waiting.waitOn(number, now: now)
     }
+
+    // MARK: Places
+
+    /// Links of a source that wait for a place, besides those that wait for the rate.
+    static let placeQueueCapacity = 32
+    /// The longest wait for a place: longer than sixteen programs at one address take to pass by, with a new key for each link, of
+    /// which four or five wait and one is served in ``MeshMachine/displacementPause``.
+    static let maximumPlaceWaitTime = Duration.seconds(15)
+
+    /// Whether links of the same source wait for a place, so that a new one has to wait behind them.
+    mutating func hasLinksAwaitingPlace(from address: LinkAddress) -> Bool {
+        waiting.hasLinks(in: Self.placeQueue(of: address))
+    }
+
+    /// Lets a link wait for which no other one gives way yet, behind those of its source that were opened before it. Where links
+    /// that are refused were closed, the place that becomes free would go to the one that happens to be opened next, of the source
+    /// that opens most.
+    mutating func awaitPlace(
+        _ address: LinkAddress, isOpen: @escaping @Sendable () -> Bool, now: MonotonicInstant
+    ) -> WaitingLinks.Step {
+        let queue = Self.placeQueue(of: address)
+        guard isOpen(), waiting.count(in: queue) < Self.placeQueueCapacity else { return .close }
+        return waiting.insert(address, queue: queue, isOpen: isOpen, now: now)
+    }
+
+    /// Whether a link that waits for a place is the next one of its source.
+    mutating func isNext(_ number: UInt64) -> Bool { waiting.addressOfFirst(number) != nil }
+
+    /// Lets a link wait on for which no other one gives way yet.
+    mutating func awaitPlaceLonger(_ number: UInt64, now: MonotonicInstant) -> WaitingLinks.Step {
+        waiting.isOpen(number) ? waiting.waitOn(number, atMost: Self.maximumPlaceWaitTime, now: now) : .close
+    }
+
+    private static func placeQueue(of address: LinkAddress) -> String { "place of \(address.sourceName)" }
 
     /// Removes a link that waits no longer.
     mutating func remove(_ number: UInt64) { waiting.remove(number) }

@@ -92,7 +92,8 @@ package struct MeshMachine: Machine {
     /// The link that gives way to a new one: the oldest of those that give way first, and among these of the address with most
     /// links in the last minute, closed ones included. An address takes no place from one that had fewer, and from a proven
     /// neighbour none from one that had as many: a peer that returns pushes out none that came once. The same holds for keys: a
-    /// neighbour that has returned within a minute gives way before one that came once.
+    /// neighbour that has returned within a minute gives way before one that came once, and one that asks for more than its limits
+    /// permit before others of its address, the one with the largest excess first.
     private mutating func replaceable(by address: String?, _ friends: Set<PeerID>, now: MonotonicInstant) -> MeshLinkID? {
         let counts = openings.counts(including: links.values.compactMap(\.address), now: now)
         let own = address.flatMap { counts[$0] } ?? 0
@@ -102,10 +103,11 @@ package struct MeshMachine: Machine {
         var untrustedCount = 0
         var isOwnUnproven = false
         let candidates = links.sorted { $0.key.rawValue < $1.key.rawValue }
-            .compactMap { id, link -> (id: MeshLinkID, order: Int, count: Int)? in
+            .compactMap { id, link -> (id: MeshLinkID, order: Int, count: Int, excess: Double)? in
                 guard let holder = link.address, let count = counts[holder] else { return nil }
                 let isOwn = holder == address
                 let age = now - link.opened
+                let excess = isOwn ? router.excess(of: id, now: now) : 0
                 let order: Int?
                 let authentication = router.linkAuthentication(of: id)
                 if isOwn, !authentication.isProven { isOwnUnproven = true }
@@ -115,6 +117,7 @@ package struct MeshMachine: Machine {
                 // A contact's signing key is pinned, so no other peer proves to have its id.
                 case .proven(let peer, isContact: true) where friends.contains(peer): order = nil
                 case .claimed: order = count > max(1, own) ? 2 : age >= Self.announcementTimeout ? 5 : nil
+                case .proven where excess > 0: order = 1
                 case .proven(let peer, _) where returns[peer, default: 0] > 1: order = 1
                 case .proven:
                     untrustedCount += 1
@@ -122,9 +125,11 @@ package struct MeshMachine: Machine {
                     guard isOwn ? !isPaused : count > own else { return nil }
                     order = count > max(1, own) ? 2 : age >= Self.untrustedLinkTimeout ? 4 : isOver ? 6 : nil
                 }
-                return count >= own ? order.map { (id, $0, count) } : nil
+                return count >= own ? order.map { (id, $0, count, excess) } : nil
             }
-        let first = candidates.min { ($0.order, -$0.count, $0.id.rawValue) < ($1.order, -$1.count, $1.id.rawValue) }
+        let first = candidates.min {
+            ($0.order, -$0.count, -$0.excess, $0.id.rawValue) < ($1.order, -$1.count, -$1.excess, $1.id.rawValue)
+        }
         // An address takes the place of a neighbour that came once when it has proven who is at the end of all its other links.
         guard let first, !isOwnUnproven || !router.linkAuthentication(of: first.id).isProven || first.order < 3 else {
             return nil

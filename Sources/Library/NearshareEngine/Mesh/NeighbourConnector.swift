@@ -156,7 +156,7 @@ final class NeighbourConnector: Sendable {
         // In a task of the mesh, so that its last frames still go out after discovery has ended.
         let ended = Promise<Void>()
         tasks.start {
-            await self.router.run(over: link, .stream, isIncoming: false)
+            await self.router.run(over: link)
             ended.fulfil()
         }
         if await !ended.isFulfilled(within: Self.proofTime), !router.read({ $0.isNeighbour(id) }) {

@@ -72,12 +72,18 @@ final class RouterDriver: Sendable {
 
     var hasRoomForLinks: Bool { driver.read { $0.hasRoomForLinks } }
 
+    /// Opens a stream that a neighbour has opened. The caller closes it where that fails.
+    /// - Returns: nil when there are too many links, or the node stops.
+    func open(_ link: any StreamLink) -> MeshLinkID? {
+        open(.stream, from: link.remote.sourceName) { link.close() }
+    }
+
     /// Exchanges frames over a stream until it ends.
-    /// - Parameter isIncoming: the neighbour has opened it.
-    func run(over link: any StreamLink, _ profile: MeshLinkProfile, isIncoming: Bool) async {
+    /// - Parameter id: of a stream that the neighbour has opened; nil for one that this node has opened.
+    func run(over link: any StreamLink, as id: MeshLinkID? = nil) async {
         link.setSilenceTimeout(Self.silenceTimeout)
         await run(
-            to: link.remote, profile, address: isIncoming ? link.remote.sourceName : nil, close: { link.close() },
+            to: link.remote, .stream, as: id, close: { link.close() },
             reading: { self.read(from: link, $0) },
             writing: { self.write(to: link, $0) })
     }
@@ -93,10 +99,10 @@ final class RouterDriver: Sendable {
     }
 
     private func run(
-        to remote: LinkAddress, _ profile: MeshLinkProfile, address: String? = nil, close: @escaping @Sendable () -> Void,
+        to remote: LinkAddress, _ profile: MeshLinkProfile, as id: MeshLinkID? = nil, close: @escaping @Sendable () -> Void,
         reading: @escaping @Sendable (MeshLinkID) -> Void, writing: @escaping @Sendable (MeshLinkID) -> Void
     ) async {
-        guard let id = open(profile, from: address, close) else { return close() }
+        guard let id = id ?? open(profile, from: nil, close) else { return close() }
         log.debug("mesh: link to \(remote) opened")
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in

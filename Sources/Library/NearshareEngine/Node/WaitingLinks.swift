@@ -60,6 +60,9 @@ struct WaitingLinks: Sendable {
     /// Whether an open link of this queue waits. Those before it that were closed are removed.
     mutating func hasLinks(in queue: String) -> Bool { first(in: queue) != nil }
 
+    /// The links of a queue that were not closed.
+    mutating func count(in queue: String) -> Int { links.filter { $0.value.queue == queue }.keys.count { isOpen($0) } }
+
     /// - Returns: the address of a link that is the first of its queue; nil while an older one waits.
     mutating func addressOfFirst(_ number: UInt64) -> LinkAddress? {
         guard let link = links[number], first(in: link.queue) == number else { return nil }
@@ -70,9 +73,11 @@ struct WaitingLinks: Sendable {
         links.keys.filter { links[$0]?.queue == queue }.sorted().first { isOpen($0) }
     }
 
-    /// Lets a link wait on, or removes it after ``maximumWaitTime``.
-    mutating func waitOn(_ number: UInt64, now: MonotonicInstant) -> Step {
-        if let link = links[number], now - link.opened < Self.maximumWaitTime { return .wait(number) }
+    /// Lets a link wait on, or removes it after `maximum`.
+    mutating func waitOn(
+        _ number: UInt64, atMost maximum: Duration = Self.maximumWaitTime, now: MonotonicInstant
+    ) -> Step {
+        if let link = links[number], now - link.opened < maximum { return .wait(number) }
         remove(number)
         return .close
     }

@@ -41,6 +41,8 @@ struct LinkBudgets: Sendable {
         var free: [LinkWork: Int] = [.signatures: 1, .directedSignatures: 4, .sealedPayloads: 2]
         /// Small frames that are read beyond the rates.
         var freeFrameCount = LinkBudgets.freeFrameCount
+        /// Work beyond the link's limits; in debt where that is more than is tolerated.
+        var excess: TokenBucket
     }
 
     private var accounts: [MeshLinkSource: Account] = [:]
@@ -70,7 +72,8 @@ struct LinkBudgets: Sendable {
         }
         if let share { account.shares[share].freed = nil }
         accounts[source] = account
-        members[link] = Member(source: source, share: share)
+        let excess = TokenBucket(capacity: Self.toleratedBurst, perSecond: Self.toleratedPerSecond, now: now)
+        members[link] = Member(source: source, share: share, excess: excess)
     }
 
     mutating func close(_ link: MeshLinkID, now: MonotonicInstant) {
@@ -97,7 +100,19 @@ struct LinkBudgets: Sendable {
         if let share = member.share, accounts[member.source]?.shares[share].rates.consume(work, cost, now: now) == true {
             return true
         }
-        return accounts[member.source]?.common.consume(work, cost, now: now) == true
+        let isAdmitted = accounts[member.source]?.common.consume(work, cost, now: now) == true
+        let isBeyondShare = work == .frames && member.share != nil
+        if !isAdmitted || isBeyondShare, excess(of: link, now: now) < Self.maximumExcess {
+            members[link]?.excess.charge(1)
+        }
+        return isAdmitted
+    }
+
+    /// The pieces of work that a link was refused, and its frames beyond its own share, as far as they are more than a neighbour asks
+    /// for whose own work is small and whose address is used up by others.
+    func excess(of link: MeshLinkID, now: MonotonicInstant) -> Double {
+        guard var bucket = members[link]?.excess else { return 0 }
+        return max(0, -bucket.balance(now: now))
     }
 
     /// Accounts for work that was done. The link's share pays where it holds the whole cost; otherwise the common account does,
@@ -184,6 +199,11 @@ struct LinkBudgets: Sendable {
     static let freeFrameCount = 16
     /// Limit on each of them; a padded handshake or short text has a quarter of this.
     static let freeFrameByteCount = 1_024
+    /// Pieces of work beyond its limits that a link may ask for, at once and in a second.
+    private static let toleratedBurst = 100.0
+    private static let toleratedPerSecond = 10.0
+    /// Limit on the excess that is counted: a link that sends little again has none after 100 s.
+    private static let maximumExcess = 1_000.0
     /// A payload of this size costs as much as one signature.
     private static let bytesPerSignature = 16_384
     /// Payloads up to this size, such as announcements and most texts, are compressed again at no cost besides that of the

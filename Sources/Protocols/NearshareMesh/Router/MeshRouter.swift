@@ -179,6 +179,10 @@ package struct MeshRouter: Sendable {
         return peers.hasClaimants(on: link) ? .claimed : .silent
     }
 
+    /// The work that the neighbour at the other end of a link has asked for beyond its limits: zero for one that asks for little,
+    /// whatever other links of its address ask for.
+    package func excess(of link: MeshLinkID, now: MonotonicInstant) -> Double { links.budgets.excess(of: link, now: now) }
+
     /// Limit on the links of a node that others opened. One source may have opened all of them.
     package static let maximumIncomingLinkCount = 12
 
