@@ -225,6 +225,33 @@ private final class MovableTime: Sendable {
         #expect(written.all.count == flooded + 20)
     }
 
+    @Test("M12: a flood hides no line of a newcomer whose link has an allowance that an earlier one has used up")
+    func newcomerOnUsedLink() {
+        let clock = MovableTime()
+        let limiter = UnknownPeerLimiter(.bytes, clock: { clock.now }, isKnown: { _ in false })
+        let noisy = (0..<16 as Range<UInt64>).compactMap { PeerID(bytes: $0.bigEndianBytes) }
+        limiter.followLinks { id in
+            MeshLinkShare(source: .address("10.0.0.1"), number: (noisy.firstIndex(of: id) ?? 0) % 12)
+        }
+        func flood() {
+            for peer in noisy {
+                for _ in 0..<10 { _ = limiter.admit(from: peer, cost: 1_024) }
+            }
+        }
+        for _ in 0..<100 {
+            flood()
+            clock.advance(by: .milliseconds(100))
+        }
+        var shown = 0
+        for _ in 0..<20 {
+            flood()
+            let verdict = limiter.admit(from: anna, cost: 1_024)
+            if verdict != .hidden, verdict != .firstHidden { shown += 1 }
+            clock.advance(by: .milliseconds(120))
+        }
+        #expect(shown == 20)
+    }
+
     @Test("M6: links that are opened anew bring no room without end")
     func allowancesOfLinks() {
         let clock = MovableTime()

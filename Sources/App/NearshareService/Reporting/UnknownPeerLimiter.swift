@@ -4,7 +4,8 @@ internal import Synchronization
 
 /// A rate limiter for the output that unknown peers cause, all of them together: their keys cost nothing. What the limit does not
 /// permit is shown up to an allowance of the mesh link over which the peer is heard, so that a flood over other links does not hide
-/// a newcomer. Everything is stored, so what is hidden can be read later.
+/// a newcomer. A link that is opened anew may have the allowance of one that has used it up, so each peer in the mesh has a small
+/// one as well, which is taken from a reserve that all of them share. Everything is stored, so what is hidden can be read later.
 package final class UnknownPeerLimiter: Sendable {
     /// An allowance that is used up by output and grows with time.
     package struct Allowance {
@@ -14,12 +15,19 @@ package final class UnknownPeerLimiter: Sendable {
         let toResume: Int
         /// The allowance of one link of the mesh: its burst, and its growth with time.
         let ofLink: (burst: Double, perSecond: Double)
+        /// The allowance of one peer of the mesh within the reserve.
+        let ofAuthor: (burst: Double, perSecond: Double)
+        /// The part of the output beyond the burst that only peers with an allowance of their own use; it is filled up first.
+        let reserve: Double
 
         /// Rows on the screen: a flood causes few notices that some are hidden.
-        package static let rows = Allowance(burst: 20, perSecond: 5, toResume: 20, ofLink: (4, 0.1))
+        package static let rows = Allowance(
+            burst: 20, perSecond: 5, toResume: 20, ofLink: (4, 0.1), ofAuthor: (4, 0.1), reserve: 20)
         /// Bytes of JSON events: little of a disk. Short events find room between long ones, so that a flood of long ones does
         /// not hide them.
-        package static let bytes = Allowance(burst: 1 << 20, perSecond: 65_536, toResume: 0, ofLink: (65_536, 2_048))
+        package static let bytes = Allowance(
+            burst: 1 << 20, perSecond: 65_536, toResume: 0, ofLink: (65_536, 2_048), ofAuthor: (20_480, 1_024),
+            reserve: 262_144)
     }
 
     package enum Verdict: Equatable {
@@ -31,9 +39,17 @@ package final class UnknownPeerLimiter: Sendable {
         case hidden
     }
 
-    private struct State {
+    private struct Link {
         var bucket: TokenBucket
-        var linkBuckets: [MeshLinkShare: TokenBucket] = [:]
+        /// Peers that get an allowance of their own: identities cost nothing.
+        var newAuthors: TokenBucket
+    }
+
+    private struct State {
+        /// The common allowance, and the reserve.
+        var bucket: TokenBucket
+        var links: [MeshLinkShare: Link] = [:]
+        var authors: [PeerID: TokenBucket] = [:]
         var hiddenCount = 0
         /// When what was hidden was last counted.
         var lastCount: MonotonicInstant?
@@ -41,6 +57,12 @@ package final class UnknownPeerLimiter: Sendable {
 
     /// Limit on the links with an allowance in use.
     private static let maximumLinkCount = 256
+    /// Limit on the peers with an allowance in use.
+    private static let maximumAuthorCount = 256
+    /// Peers of one link that get an allowance of their own, at once and in a second: those of twelve links use up less than the
+    /// output that all peers may cause.
+    private static let newAuthorBurst = 8.0
+    private static let newAuthorsPerSecond = 0.25
 
     private let state: Mutex<State>
     private let linkShare = Mutex(Handler<PeerID, MeshLinkShare?> { _ in nil })
@@ -58,7 +80,8 @@ package final class UnknownPeerLimiter: Sendable {
         isKnownID = isKnown
         state = Mutex(
             State(
-                bucket: TokenBucket(capacity: Double(allowance.burst), perSecond: allowance.perSecond, now: clock())))
+                bucket: TokenBucket(
+                    capacity: Double(allowance.burst) + allowance.reserve, perSecond: allowance.perSecond, now: clock())))
     }
 
     /// Limits by what the user has on this machine: friends, verified peers and imported keys are known.
@@ -97,8 +120,11 @@ package final class UnknownPeerLimiter: Sendable {
             let isFirst = state.hiddenCount == 0
             let cost = min(cost, allowance.burst)
             let needed = isFirst ? cost : max(cost, allowance.toResume)
-            guard state.bucket.consume(Double(needed), now: now) else {
+            guard state.bucket.balance(now: now) >= Double(needed) + allowance.reserve,
+                state.bucket.consume(Double(needed), now: now)
+            else {
                 if let share, consume(cost, of: share, &state, now: now) { return .shown }
+                if let author, consume(cost, of: author, over: share, &state, now: now) { return .shown }
                 state.hiddenCount += count
                 return isFirst ? .firstHidden : .hidden
             }
@@ -110,18 +136,42 @@ package final class UnknownPeerLimiter: Sendable {
     }
 
     private func consume(_ cost: Int, of share: MeshLinkShare, _ state: inout State, now: MonotonicInstant) -> Bool {
-        if state.linkBuckets.count >= Self.maximumLinkCount {
-            for (link, var bucket) in state.linkBuckets where bucket.balance(now: now) >= allowance.ofLink.burst {
-                state.linkBuckets[link] = nil
+        if state.links[share] == nil {
+            if state.links.count >= Self.maximumLinkCount {
+                state.links = state.links.filter { _, link in
+                    var link = link
+                    return link.bucket.balance(now: now) < allowance.ofLink.burst
+                        || link.newAuthors.balance(now: now) < Self.newAuthorBurst
+                }
             }
+            guard state.links.count < Self.maximumLinkCount else { return false }
+            state.links[share] = Link(
+                bucket: TokenBucket(capacity: allowance.ofLink.burst, perSecond: allowance.ofLink.perSecond, now: now),
+                newAuthors: TokenBucket(capacity: Self.newAuthorBurst, perSecond: Self.newAuthorsPerSecond, now: now))
         }
-        var bucket =
-            state.linkBuckets[share]
-            ?? TokenBucket(capacity: allowance.ofLink.burst, perSecond: allowance.ofLink.perSecond, now: now)
-        guard state.linkBuckets[share] != nil || state.linkBuckets.count < Self.maximumLinkCount,
-            bucket.consume(Double(cost), now: now)
-        else { return false }
-        state.linkBuckets[share] = bucket
-        return true
+        return state.links[share]?.bucket.consume(Double(cost), now: now) == true
+    }
+
+    /// Consumes from the allowance of a peer, which a link gives to few new ones.
+    private func consume(
+        _ cost: Int, of author: PeerID, over share: MeshLinkShare?, _ state: inout State, now: MonotonicInstant
+    ) -> Bool {
+        let cost = Double(cost)
+        guard cost <= allowance.ofAuthor.burst, state.bucket.balance(now: now) >= cost else { return false }
+        if state.authors[author] == nil {
+            if state.authors.count >= Self.maximumAuthorCount {
+                state.authors = state.authors.filter { _, bucket in
+                    var bucket = bucket
+                    return bucket.balance(now: now) < allowance.ofAuthor.burst
+                }
+            }
+            guard state.authors.count < Self.maximumAuthorCount, let share,
+                state.links[share]?.newAuthors.consume(now: now) == true
+            else { return false }
+            state.authors[author] = TokenBucket(
+                capacity: allowance.ofAuthor.burst, perSecond: allowance.ofAuthor.perSecond, now: now)
+        }
+        guard state.authors[author]?.consume(cost, now: now) == true else { return false }
+        return state.bucket.consume(cost, now: now)
     }
 }
