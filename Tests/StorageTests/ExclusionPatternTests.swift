@@ -42,18 +42,21 @@ struct ExclusionPatternTests {
     @Test(
         "a pattern leaves out what it matches",
         arguments: [
-            ("*.o", ["a.o", "day/a.o"]), ("build", ["build/x.c", "day/build/y.c"]), ("/build", ["build/x.c"]),
-            ("build/", ["build/x.c", "day/build/y.c"]), ("notes/", []), ("/a.?", ["a.o", "a.c"]), ("day/*.o", ["day/a.o"]),
-            ("build/*.c", ["build/x.c", "day/build/y.c"]), ("/*/*.c", ["build/x.c"]),
+            ("*.o", ["a.o", "day/a.o"]), ("build", ["build/x.c", "day/build/y.c"]), ("/trip/build", ["build/x.c"]),
+            ("build/", ["build/x.c", "day/build/y.c"]), ("notes/", []), ("/trip/a.?", ["a.o", "a.c"]), ("day/*.o", ["day/a.o"]),
+            ("build/*.c", ["build/x.c", "day/build/y.c"]), ("/*/*/*.c", ["build/x.c"]),
             ("/**.c", ["a.c", "build/x.c", "day/build/y.c"]),
             ("[ab].c", ["a.c"]), ("ay/notes", []),
+            // The name of the folder that is sent is the first of each path.
+            ("trip/build", ["build/x.c"]), ("trip/build/", ["build/x.c"]), ("trip/*.o", ["a.o"]), ("/build", []),
+            ("rip/build", []),
             // Beside `**`, too, one star or question mark matches no slash.
-            ("/*/**.c", ["build/x.c", "day/build/y.c"]), ("/*/build/**.c", ["day/build/y.c"]),
-            ("/*/y**", []), ("/**/build?y.c", []), ("/day/**/y.?", ["day/build/y.c"]),
+            ("/trip/*/**.c", ["build/x.c", "day/build/y.c"]), ("/trip/*/build/**.c", ["day/build/y.c"]),
+            ("/trip/*/y**", []), ("/**/build?y.c", []), ("/trip/day/**/y.?", ["day/build/y.c"]),
             // With `**` a pattern without a slash is matched against the path, from the beginning of a name on.
             ("day**c", ["day/build/y.c"]), ("ay**c", []), ("build**c", ["build/x.c", "day/build/y.c"]),
             ("day/***", ["day/build/y.c", "day/notes", "day/a.o"]),
-            ("build[/]x.c", []), ("/[!a-c].o", []), ("[[:alpha:]].[]o]", ["a.o", "day/a.o"]), ("a[.c", []),
+            ("build[/]x.c", []), ("/trip/[!a-c].o", []), ("[[:alpha:]].[]o]", ["a.o", "day/a.o"]), ("a[.c", []),
             ("a\\.?", ["a.o", "a.c", "day/a.o"]),
             ("a\\.o", []),
         ])
@@ -70,6 +73,14 @@ struct ExclusionPatternTests {
         #expect(source.offer.itemCount == 1 && source.offer.totalSize == 3 && source.skippedCount == 0)
         let failure = #expect(throws: StorageError.self) { try FileSource(paths: [folder("trip/a.o")], options: options) }
         #expect(failure?.description.contains("nothing to send") == true)
+    }
+
+    @Test func `a pattern that matches nothing is named, but no line of a file of patterns`() throws {
+        try Data("nothing\n".utf8).write(to: URL(filePath: folder("patterns")))
+        var options = FileSource.Options()
+        try options.exclusions.add(linesOf: folder("patterns"))
+        for pattern in ["*.o", "trip/a.o", "/build"] { _ = options.exclusions.add(pattern) }
+        #expect(try FileSource(paths: [folder("trip")], options: options).unusedExclusions == ["/build"])
     }
 
     @Test("a file of patterns has comments and empty lines; a folder and a large file are errors")
@@ -90,7 +101,9 @@ struct ExclusionPatternTests {
         var patterns = ExclusionPatterns()
         let isAdded = patterns.add(String(repeating: "a*", count: 100) + "**b")
         let name = try #require(ClaimedFileName(String(repeating: "a", count: 255)))
-        #expect(isAdded && !patterns.match([name, name], isFolder: false))
+        var used: Set<Int> = []
+        let isMatched = patterns.match([name, name], isFolder: false, used: &used)
+        #expect(isAdded && !isMatched)
     }
 
     @Test("patterns that can match nothing are refused", arguments: ["", "/", "a\0b"])

@@ -361,7 +361,11 @@ struct SendCommand: AsyncParsableCommand {
         options.skipsUnreadable = true
         for pattern in exclude { _ = options.exclusions.add(pattern) }
         for file in excludeFrom { try options.exclusions.add(linesOf: ResolvedPath.of(file)) }
-        return try FileSource(localPaths: localPaths(), options: options)
+        let source = try FileSource(localPaths: localPaths(), options: options)
+        for pattern in source.unusedExclusions {
+            Console.warn("--exclude '\(TerminalText.escaped(pattern))' matches nothing that is sent")
+        }
+        return source
     }
 }
 

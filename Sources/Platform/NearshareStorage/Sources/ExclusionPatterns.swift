@@ -5,16 +5,19 @@ package import NearshareInterfaces
 /// Patterns of entries that the user does not want to send, with the meaning of rsync's `--exclude`.
 ///
 /// A pattern without a slash and without `**` matches the name of an entry at any depth; another one matches the end of the
-/// entry's path, from the beginning of a name on, or, after a leading slash, the whole path, which begins below the folder that is
-/// sent. A trailing slash, or `/***`, matches folders only. `*`, `?` and `[…]` match no slash, `**` matches any.
+/// entry's path, from the beginning of a name on, or, after a leading slash, the whole path, which begins with the name of the folder
+/// that is sent. A trailing slash, or `/***`, matches folders only. `*`, `?` and `[…]` match no slash, `**` matches any.
 package struct ExclusionPatterns: Sendable, Hashable {
     private struct Pattern: Sendable, Hashable {
+        /// The pattern that the user has given; nil for a line of a file, which may be meant for other folders as well.
+        let given: String?
         private let parts: [Part]
         let matchesFoldersOnly: Bool
         let isAnchored: Bool
         let matchesPath: Bool
 
-        init?(_ line: String) {
+        init?(_ line: String, isGiven: Bool) {
+            given = isGiven ? line : nil
             var text = Array(line.utf8)[...]
             if text.count > 4, text.suffix(4).elementsEqual("/***".utf8) { text.removeLast(3) }
             matchesFoldersOnly = text.count > 1 && text.last == Part.slash
@@ -129,7 +132,11 @@ package struct ExclusionPatterns: Sendable, Hashable {
     /// Adds a pattern.
     /// - Returns: false when it matches nothing: it is empty, or contains a NUL.
     package mutating func add(_ pattern: String) -> Bool {
-        guard let pattern = Pattern(pattern) else { return false }
+        add(pattern, isGiven: true)
+    }
+
+    private mutating func add(_ pattern: String, isGiven: Bool) -> Bool {
+        guard let pattern = Pattern(pattern, isGiven: isGiven) else { return false }
         patterns.append(pattern)
         return true
     }
@@ -144,19 +151,29 @@ package struct ExclusionPatterns: Sendable, Hashable {
         }
         for line in String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline)
         where !line.hasPrefix("#") && !line.hasPrefix(";") {
-            _ = add(String(line))
+            _ = add(String(line), isGiven: false)
         }
     }
 
     private static let maximumFileByteCount = 1 << 20
 
-    /// - Parameter path: from below the folder that is sent; at least one name.
-    func match(_ path: ArraySlice<ClaimedFileName>, isFolder: Bool) -> Bool {
+    /// - Parameters:
+    ///   - path: from the item that is sent on; at least one name.
+    ///   - used: receives the positions of all patterns that match.
+    func match(_ path: [ClaimedFileName], isFolder: Bool, used: inout Set<Int>) -> Bool {
         guard !patterns.isEmpty, let name = path.last else { return false }
-        return patterns.contains { pattern in
-            guard isFolder || !pattern.matchesFoldersOnly else { return false }
-            return pattern.matches(
-                pattern.matchesPath ? Array(path.map(\.bytes).joined(separator: [Part.slash])) : name.bytes)
+        let whole = Array(path.map(\.bytes).joined(separator: [Part.slash]))
+        var isMatched = false
+        for (position, pattern) in patterns.enumerated() where isFolder || !pattern.matchesFoldersOnly {
+            guard pattern.matches(pattern.matchesPath ? whole : name.bytes) else { continue }
+            isMatched = true
+            used.insert(position)
         }
+        return isMatched
+    }
+
+    /// The patterns that the user has given one by one, without the used ones.
+    func unused(_ used: Set<Int>) -> [String] {
+        patterns.enumerated().compactMap { position, pattern in used.contains(position) ? nil : pattern.given }
     }
 }

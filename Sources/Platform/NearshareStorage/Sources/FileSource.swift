@@ -38,6 +38,8 @@ package struct FileSource: ResourceSource {
     package let skippedCount: Int
     /// The number of entries and paths among them that cannot be read or are rejected.
     package let unreadableCount: Int
+    /// The patterns of ``Options/exclusions`` that match nothing, without those of files.
+    package let unusedExclusions: [String]
     /// Empty where the offer describes all entries.
     package let contents: [EntryHeader]
     let items: [Item]
@@ -81,6 +83,7 @@ package struct FileSource: ResourceSource {
         var firstFailure: StorageError?
         var contents: [EntryHeader] = []
         var entries = OfferedEntries()
+        var usedExclusions: Set<Int> = []
         defer { detector.purgeCache() }
         for path in paths {
             let item: OfferedItem
@@ -88,7 +91,8 @@ package struct FileSource: ResourceSource {
                 guard
                     let described = try Self.describe(
                         path, named: givenName, options, detectedBy: paths.count <= Self.maximumDetectedItems ? detector : nil,
-                        item: UInt32(clamping: items.count), contents: &contents, entries: &entries, skipped: &skipped)
+                        item: UInt32(clamping: items.count), contents: &contents, entries: &entries, skipped: &skipped,
+                        usedExclusions: &usedExclusions)
                 else { continue }
                 item = described
             } catch {
@@ -111,6 +115,7 @@ package struct FileSource: ResourceSource {
         self.skipped = skipped.names
         skippedCount = skipped.count
         unreadableCount = skipped.unreadableCount
+        unusedExclusions = options.exclusions.unused(usedExclusions)
         offer = Offer(
             items: described, itemCount: UInt32(clamping: items.count),
             entryCount: items.reduce(0) { $0.addingClamped($1.entryCount) },
@@ -139,7 +144,8 @@ package struct FileSource: ResourceSource {
     /// - Returns: nil when the path is excluded.
     private static func describe(
         _ path: LocalPath, named givenName: ClaimedFileName?, _ options: Options, detectedBy detector: MediaTypeDetector?,
-        item: UInt32, contents: inout [EntryHeader], entries: inout OfferedEntries, skipped: inout SkippedEntries
+        item: UInt32, contents: inout [EntryHeader], entries: inout OfferedEntries, skipped: inout SkippedEntries,
+        usedExclusions: inout Set<Int>
     ) throws(StorageError) -> OfferedItem? {
         let file = try FileDescriptor.openForReading(path)
         let status = try file.status()
@@ -150,10 +156,11 @@ package struct FileSource: ResourceSource {
         if let givenName { name = givenName } else { name = try Self.name(of: path) }
         // A pattern means the file, under whatever name it is offered.
         let ownName = (try? Self.name(of: path)) ?? name
-        if options.exclusions.match([ownName], isFolder: status.isFolder) { return nil }
+        if options.exclusions.match([ownName], isFolder: status.isFolder, used: &usedExclusions) { return nil }
         if status.isFolder {
             return try measure(
-                file, name: name, path: path, options, item: item, contents: &contents, entries: &entries, skipped: &skipped)
+                file, name: name, path: path, options, item: item, contents: &contents, entries: &entries, skipped: &skipped,
+                usedExclusions: &usedExclusions)
         }
         guard status.isFile else {
             throw StorageError(
@@ -186,7 +193,8 @@ package struct FileSource: ResourceSource {
     /// Counts and sums up the content of a folder.
     private static func measure(
         _ folder: FileDescriptor, name: ClaimedFileName, path: LocalPath, _ options: Options, item: UInt32,
-        contents: inout [EntryHeader], entries: inout OfferedEntries, skipped: inout SkippedEntries
+        contents: inout [EntryHeader], entries: inout OfferedEntries, skipped: inout SkippedEntries,
+        usedExclusions: inout Set<Int>
     ) throws(StorageError) -> OfferedItem {
         let enumerator = FolderEnumerator(folder, name: name, item: item, options: options, shownPath: path.text)
         var size: UInt64 = 0
@@ -198,6 +206,7 @@ package struct FileSource: ResourceSource {
             entries.append(header)
         }
         skipped.add(enumerator.skipped)
+        usedExclusions.formUnion(enumerator.usedExclusions)
         return OfferedItem(kind: .folder, name: name, size: size, entryCount: count, mediaType: .folder)
     }
 

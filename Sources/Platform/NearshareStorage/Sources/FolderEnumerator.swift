@@ -50,6 +50,8 @@ final class FolderEnumerator {
     private let shownPath: String
     private let user = geteuid()
     private(set) var skipped = SkippedEntries()
+    /// The positions of the patterns that have matched an entry.
+    private(set) var usedExclusions: Set<Int> = []
 
     init(_ directory: FileDescriptor, name: ClaimedFileName, item: UInt32, options: FileSource.Options, shownPath: String) {
         root = directory
@@ -83,7 +85,8 @@ final class FolderEnumerator {
     }
 
     private func isExcluded(_ name: ClaimedFileName, isFolder: Bool) -> Bool {
-        !options.exclusions.isEmpty && options.exclusions.match((path + [name])[1...], isFolder: isFolder)
+        !options.exclusions.isEmpty
+            && options.exclusions.match(path + [name], isFolder: isFolder, used: &usedExclusions)
     }
 
     private func list(_ directory: FileDescriptor, _ path: @autoclosure () -> String) throws(StorageError) -> DirectoryListing {
