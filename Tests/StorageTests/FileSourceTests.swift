@@ -149,7 +149,10 @@ struct FileSourceTests {
             try scratch.write("t/f", bytes(100), modified: 1)
             let source = try FileSource(paths: [scratch(inFolder ? "t" : "t/f")])
             switch change {
-            case .grown, .rewrittenAndGrown: try scratch.write("t/f", bytes(101), modified: 1)
+            case .rewrittenAndGrown: try scratch.write("t/f", bytes(101, seed: 9), modified: 1)
+            case .grown where inFolder: try scratch.write("t/f", bytes(101), modified: 1)
+            // It is sent as it was offered.
+            case .grown: continue
             case .shrunk: try scratch.write("t/f", bytes(99), modified: 1)
             // The change cannot be detected, and the receiver gets the current content.
             case .rewritten, .touched: continue
@@ -161,6 +164,36 @@ struct FileSourceTests {
             let failure = #expect(throws: StorageError.self) { try entries(source) }
             #expect(failure?.code == (change == .removed && !inFolder ? .notFound : .changed))
             rmdir(scratch("t/f"))
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `A10: a file that has only grown since the offer is sent as it was offered, and no rewritten one`(withdraws: Bool)
+        throws
+    {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 600, alignment: 1)
+        defer { buffer.deallocate() }
+        for seed: UInt64 in [1, 9] {
+            for name in ["t/a", "f"] { try scratch.write(name, bytes(100)) }
+            let source = try FileSource(paths: [scratch("t"), scratch("f")])
+            var offered: [EntryHeader] = []
+            try source.forEachEntry { offered.append($0) }
+            for name in ["t/a", "f"] { try scratch.write(name, bytes(150, seed: seed)) }
+            let reader = try source.makeReader()
+            if withdraws { reader.allowWithdrawal() }
+            var (sent, withdrawn): ([EntryHeader], [String]) = ([], [])
+            let result = Result {
+                while let header = try reader.nextEntry() {
+                    sent.append(header)
+                    let content = try reader.read(into: buffer)
+                    if reader.withdrawal != nil { withdrawn.append(header.path.map(\.shown).joined(separator: "/")) }
+                    #expect(content == 0 || Array(buffer[..<content]) == bytes(100))
+                }
+            }
+            let isWhole = if case .success = result { true } else { false }
+            #expect(isWhole == (seed == 1 || withdraws))
+            #expect(sent == (seed == 1 || withdraws ? offered : Array(offered.prefix(1))))
+            #expect(withdrawn == (seed == 9 && withdraws ? ["t/a", "f"] : []))
         }
     }
 

@@ -122,7 +122,12 @@ final class SourcePump: Sendable {
         if let missing = state.missing {
             result.missing = missing
             result.outcome = .failed(.sourceChanged, at: .local)
-            result.detail = ([missing.sentence] + (state.withdrawal.map { [$0.description] } ?? [])).joined(separator: "; ")
+            let reason = state.withdrawal.map { first in
+                // A sentence about the first file would be read as one about all of them.
+                missing.count > 1 && first.code == .changed
+                    ? "they were changed, moved or removed, or can no longer be read; send them again" : first.description
+            }
+            result.detail = ([missing.sentence] + (reason.map { [$0] } ?? [])).joined(separator: "; ")
         }
         transfer.end(result)
     }

@@ -17,6 +17,8 @@ final class FileReader: ResourceReader {
     private let cancellation = Cancellation()
     /// The offered entries that were not returned yet; nil where an entry that is lost is a failure.
     private var offered: OfferedEntries.Iterator?
+    /// The offered entries that were not found yet, where a lost one is a failure; nil where they are not known.
+    private var awaited: OfferedEntries.Iterator?
     /// An entry that is in the source, and comes after the current one.
     private var next: (header: EntryHeader, file: FileDescriptor?)?
     private(set) var withdrawal: StorageError?
@@ -26,6 +28,7 @@ final class FileReader: ResourceReader {
         let file: FileDescriptor
         /// The file when it was opened.
         let version: FileVersion
+        let modified: Int64
         var position: UInt64 = 0
         /// The place where ``checksum`` begins.
         var start: UInt64 = 0
@@ -33,7 +36,8 @@ final class FileReader: ResourceReader {
 
         init(_ file: FileDescriptor) throws(StorageError) {
             self.file = file
-            version = FileVersion(try file.status())
+            let status = try file.status()
+            (version, modified) = (FileVersion(status), status.modifiedNanoseconds)
         }
     }
 
@@ -41,11 +45,12 @@ final class FileReader: ResourceReader {
 
     init(_ source: FileSource) {
         self.source = source
+        if source.entries.isComplete { awaited = source.entries.makeIterator() }
     }
 
     func allowWithdrawal() {
         // A transfer without its only entry is a failure, after which the part that was sent can be resumed.
-        if source.entries.isComplete, source.offer.entryCount > 1 { offered = source.entries.makeIterator() }
+        if source.entries.isComplete, source.offer.entryCount > 1 { (offered, awaited) = (source.entries.makeIterator(), nil) }
     }
 
     func nextEntry() throws(StorageError) -> EntryHeader? {
@@ -68,6 +73,7 @@ final class FileReader: ResourceReader {
             next = nil
             // The time of a folder changes with its entries; that of the offer lets a later attempt resume.
             if header.matches(expected) { return try beginEntry(header.kind == .folder ? expected : header, file) }
+            if header.hasGrown(since: expected, offered?.sample, file) { return try beginEntry(expected, file) }
             if !header.precedes(expected) { return withdraw(expected) }
         }
     }
@@ -98,7 +104,8 @@ final class FileReader: ResourceReader {
     private func findEntry() throws(StorageError) -> (EntryHeader, FileDescriptor?)? {
         while true {
             if let (item, enumerator) = folder {
-                if let (header, file) = try enumerator.next(opening: true) {
+                if let (found, file) = try enumerator.next(opening: true) {
+                    let header = asOffered(found, file)
                     try count(header, in: item)
                     return (header, file)
                 }
@@ -120,9 +127,18 @@ final class FileReader: ResourceReader {
                 (folderSize, folderEntryCount) = (0, 0)
                 continue
             }
-            guard status.isFile, UInt64(clamping: status.st_size) == item.size else { throw changed(item) }
-            return (EntryHeader(item: number, file: status, path: [item.name], source.options), opened)
+            guard status.isFile else { throw changed(item) }
+            let header = asOffered(EntryHeader(item: number, file: status, path: [item.name], source.options), opened)
+            // Where lost entries are withdrawn, the caller compares.
+            guard offered != nil || header.size == item.size else { throw changed(item) }
+            return (header, opened)
         }
+    }
+
+    /// The header with which an entry that was found is sent: the offered one for a file that has only grown.
+    private func asOffered(_ header: EntryHeader, _ file: FileDescriptor?) -> EntryHeader {
+        guard let expected = awaited?.next() else { return header }
+        return header.hasGrown(since: expected, awaited?.sample, file) ? expected : header
     }
 
     private func count(_ header: EntryHeader, in item: FileSource.Item) throws(StorageError) {
@@ -171,7 +187,7 @@ final class FileReader: ResourceReader {
     private func checkEnd(of header: EntryHeader) throws(StorageError) {
         guard let content, let size = header.size else { return }
         let status = try content.file.status()
-        guard FileVersion(status) != content.version || status.modifiedNanoseconds != header.modified else { return }
+        guard FileVersion(status) != content.version || status.modifiedNanoseconds != content.modified else { return }
         guard UInt64(clamping: status.st_size) >= size else { throw changed(header) }
         var again = ContentChecksum()
         var position = content.start

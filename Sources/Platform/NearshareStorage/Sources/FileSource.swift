@@ -55,6 +55,10 @@ package struct FileSource: ResourceSource {
     /// libmagic takes time: of more items than this, only the receiver detects the media types.
     private static let maximumDetectedItems = 32
 
+    /// Files of a folder that were modified within this time before the offer may still be written to: one day, in nanoseconds. The
+    /// others are not opened before they are sent.
+    private static let sampledAge: Int64 = 86_400_000_000_000
+
     /// Limit on the listed entries, of which a frame has room for a part.
     private static let maximumListedEntries = 256
 
@@ -172,7 +176,7 @@ package struct FileSource: ResourceSource {
         }
         let header = EntryHeader(item: item, file: status, path: [name], options)
         list(header, in: &contents)
-        entries.append(header)
+        entries.append(header, file: file)
         return OfferedItem(
             kind: .file, name: name, size: UInt64(clamping: status.st_size), entryCount: 1,
             mediaType: detector?.type(of: file).flatMap(ClaimedMediaType.init) ?? .unknown)
@@ -197,13 +201,16 @@ package struct FileSource: ResourceSource {
         usedExclusions: inout Set<Int>
     ) throws(StorageError) -> OfferedItem {
         let enumerator = FolderEnumerator(folder, name: name, item: item, options: options, shownPath: path.text)
+        let sampledSince = SystemClock.wallNanoseconds() - sampledAge
         var size: UInt64 = 0
         var count: UInt64 = 0
-        while let (header, _) = try enumerator.next(opening: false) {
+        while true {
+            enumerator.sampledSince = entries.takesSamples ? sampledSince : nil
+            guard let (header, file) = try enumerator.next(opening: false) else { break }
             count += 1
             size = size.addingClamped(header.size ?? 0)
             list(header, in: &contents)
-            entries.append(header)
+            entries.append(header, file: file)
         }
         skipped.add(enumerator.skipped)
         usedExclusions.formUnion(enumerator.usedExclusions)

@@ -52,6 +52,9 @@ final class FolderEnumerator {
     private(set) var skipped = SkippedEntries()
     /// The positions of the patterns that have matched an entry.
     private(set) var usedExclusions: Set<Int> = []
+    /// Files that were modified after this time, in nanoseconds since 1970, are opened also where only attributes are read; nil
+    /// for none.
+    var sampledSince: Int64?
 
     init(_ directory: FileDescriptor, name: ClaimedFileName, item: UInt32, options: FileSource.Options, shownPath: String) {
         root = directory
@@ -186,7 +189,11 @@ final class FolderEnumerator {
             guard isReadable(status) || faccessat(directory.rawValue, name, R_OK, AT_EACCESS) == 0 else {
                 throw StorageError(errno, "could not read \(displayPath())")
             }
-            return (EntryHeader(item: item, file: status, path: path + [claimed], options), nil)
+            let isSampled = sampledSince.map { status.modifiedNanoseconds > $0 } ?? false
+            return (
+                EntryHeader(item: item, file: status, path: path + [claimed], options),
+                isSampled ? (try? directory.openForReading(raw: name, shownAs: displayPath)) : nil
+            )
         case S_IFDIR: return try enterFolder(name, claimed, in: directory, displayPath)
         case S_IFLNK: return try link(name, claimed, in: directory, displayPath)
         default: skipped.add("\(displayPath()): neither a file nor a folder")
