@@ -91,15 +91,31 @@ struct TransferQuotaTests {
 
     @Test("the free space is read only now and then")
     func interval() throws {
-        var quota = try quota(total: nil) { $0.minimumFreeByteCount = 10 }
+        var quota = try quota(total: 64 << 20) { $0.minimumFreeByteCount = 10 }
         var reads = 0
-        for _ in 0..<127 {
-            try quota.checkWrite(of: 1 << 20, received: 0) {
+        for _ in 0..<31 {
+            try quota.checkWrite(of: 64 << 10, received: 0) {
                 reads += 1
                 return 10
             }
         }
         #expect(reads == 1)
-        #expect(throws: StorageError.self) { try quota.checkWrite(of: 1 << 20, received: 0) { 9 } }
+        #expect(throws: StorageError.self) { try quota.checkWrite(of: 64 << 10, received: 0) { 9 } }
+    }
+
+    @Test func `R8: a stream of unknown size leaves the reserve, however small it is`() throws {
+        let reserve: UInt64 = 64 << 20
+        for free: UInt64 in [reserve, 100 << 20] {
+            var quota = try quota(total: nil) { $0.minimumFreeByteCount = reserve }
+            var written: UInt64 = 0
+            let failure = #expect(throws: StorageError.self) {
+                while written < 200 << 20 {
+                    try quota.checkWrite(of: 96 << 10, received: written) { free - written }
+                    written += 96 << 10
+                }
+            }
+            #expect(failure?.code == .noSpace && free - written >= reserve)
+            #expect(free - written <= reserve + 2 * TransferQuota.checkIntervalByteCount)
+        }
     }
 }

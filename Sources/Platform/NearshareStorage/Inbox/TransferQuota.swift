@@ -16,8 +16,9 @@ struct TransferQuota {
     /// Whether limits and free space were checked; no content is received before.
     private(set) var isAdmitted = false
 
-    /// Interval between reads of the free space: other programs write to the same disk, and a stream has no known size.
-    private static let checkIntervalByteCount: UInt64 = 64 << 20
+    /// Interval between reads of the free space: other programs write to the same disk, and a stream has no known size. Small
+    /// against the space that stays free (R8).
+    static let checkIntervalByteCount: UInt64 = 1 << 20
 
     /// - Throws: ``StorageError/Code/overLimit`` for an offer beyond the limits.
     init(
@@ -28,6 +29,8 @@ struct TransferQuota {
             throw StorageError(.overLimit, "\(offer.entryCount) files and folders exceed the limit of \(limits.maximumEntries)")
         }
         (self.offer, self.limits, self.reserve) = (offer, limits, reserve)
+        // Nothing was compared with the space on the disk: the first entry is.
+        if offer.totalSize == nil { uncheckedByteCount = Self.checkIntervalByteCount }
     }
 
     /// The disk space that the transfer takes, without the files that are present.
@@ -106,7 +109,11 @@ struct TransferQuota {
         uncheckedByteCount = uncheckedByteCount.addingClamped(byteCount)
         guard uncheckedByteCount >= Self.checkIntervalByteCount else { return }
         uncheckedByteCount = 0
-        if let free = free(), free < limits.minimumFreeByteCount { throw diskFullError(received: received) }
+        // All that a stream writes before the next check has to fit.
+        let ahead = offer.totalSize == nil ? byteCount.addingClamped(Self.checkIntervalByteCount) : 0
+        if let free = free(), free < limits.minimumFreeByteCount.addingClamped(ahead) {
+            throw diskFullError(received: received)
+        }
     }
 
     /// The end of the space to preallocate for a file: a step beyond the received content, so that a claimed size alone takes
