@@ -204,6 +204,18 @@ struct SendOperationTests {
         #expect(Set(reporter.sent.map(\.peer)) == [bea.id, cleo.id])
     }
 
+    @Test func `a receiver that is named twice gets one offer`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let operation = try operation(ada)
+        let failure = try await bea.listening {
+            _ = await $0.accept(into: InMemorySink()).result
+        } _: { _ in
+            try await run(operation, ada, to: "bea", bea.id.hex)
+        }
+        #expect(failure == nil && operation.reachedTargets == [0, 1])
+        #expect(reporter.invitations.count == 1 && reporter.sent.count == 1)
+    }
+
     @Test func `when all receivers decline the exit code is theirs`() async throws {
         let (ada, bea, cleo) = (try stage.user("ada"), try stage.user("bea"), try stage.user("cleo"))
         let failure = try await bea.listening {

@@ -32,6 +32,15 @@ package final class SendOperation: Sendable {
     private struct Ends {
         var reached: [Int] = []
         var distrusted: [Int] = []
+        /// The receivers that were found, with the position of the first target that selects each.
+        var receivers: [PeerID: Int] = [:]
+        /// The positions of further targets that select one of them, with that of the first.
+        var repeated: [Int: Int] = [:]
+
+        /// The positions, and those of targets that select the same receivers.
+        func withRepeated(_ positions: [Int]) -> [Int] {
+            (positions + repeated.filter { positions.contains($0.value) }.keys).sorted()
+        }
     }
 
     private let ends = Mutex(Ends())
@@ -71,10 +80,10 @@ package final class SendOperation: Sendable {
     package func cancel() -> Bool { running.cancelAll() }
 
     /// The positions of the targets that have received everything.
-    package var reachedTargets: [Int] { ends.withLock { $0.reached.sorted() } }
+    package var reachedTargets: [Int] { ends.withLock { $0.withRepeated($0.reached) } }
 
     /// The positions of the targets to which nothing was sent because of their key: another try would end in the same way.
-    package var distrustedTargets: [Int] { ends.withLock { $0.distrusted.sorted() } }
+    package var distrustedTargets: [Int] { ends.withLock { $0.withRepeated($0.distrusted) } }
 
     /// - Throws: ``CommandFailure`` when a receiver did not get it.
     package func run(to targets: [Target], on node: Node) async throws {
@@ -85,9 +94,9 @@ package final class SendOperation: Sendable {
             let failures = await withTaskGroup(of: CommandFailure?.self) { group in
                 for (position, (target, source)) in source.sources(for: targets).enumerated() {
                     group.addTask {
-                        let failure = await self.send(source, to: target, on: node)
+                        let failure = await self.send(source, to: target, at: position, on: node)
                         self.ends.withLock { ends in
-                            if failure == nil { ends.reached.append(position) }
+                            if failure == nil, ends.repeated[position] == nil { ends.reached.append(position) }
                             if failure?.status == .notTrusted { ends.distrusted.append(position) }
                         }
                         // With one receiver, the failure ends the command.
@@ -101,20 +110,26 @@ package final class SendOperation: Sendable {
             }
             guard let first = failures.first else { return }
             if targets.count == 1 { throw first }
-            let isTotal = failures.count == targets.count
+            let receiverCount = targets.count - ends.withLock { $0.repeated.count }
+            let isTotal = failures.count == receiverCount
             throw CommandFailure(
-                isTotal ? first.status : .partly, "\(failures.count) of \(targets.count) receivers did not get it")
+                isTotal ? first.status : .partly, "\(failures.count) of \(receiverCount) receivers did not get it")
         }
     }
 
-    private func send(_ source: any ResourceSource, to target: Target, on node: Node) async -> CommandFailure? {
+    /// - Parameter position: of the target. A receiver that another one has selected gets nothing a second time.
+    private func send(
+        _ source: any ResourceSource, to target: Target, at position: Int, on node: Node
+    ) async -> CommandFailure? {
         // The other receivers of a shared stream must not wait for one that has ended.
         defer { source.cancel() }
         var progress = NodeProgress()
         do {
             while true {
                 do {
-                    switch try await destination(of: target, on: node) {
+                    let found = try await destination(of: target, on: node)
+                    if isRepeated(found, at: position) { return nil }
+                    switch found {
                     case .direct(let destination) where destination.isLocalSend:
                         try await sendToDevice(source, to: destination, on: node)
                     case .direct(let destination): try await sendDirectly(source, to: destination, on: node)
@@ -138,6 +153,27 @@ package final class SendOperation: Sendable {
         } catch {
             return failed(target, CommandFailure(error))
         }
+    }
+
+    /// Whether another target has selected a receiver before, which is reported.
+    private func isRepeated(_ found: PeerResolver.Destination, at position: Int) -> Bool {
+        let receiver: (id: PeerID, name: DisplayName?)? =
+            switch found {
+            case .direct(let peer): peer.id.map { ($0, peer.name) }
+            case .mesh(_, let peer): (peer.id, peer.name)
+            case .node(let contact): (contact.id, contact.name)
+            case .everyone: nil
+            }
+        // The peer at an address is not known before it is connected.
+        guard let (id, name) = receiver else { return false }
+        let isRepeated = ends.withLock { ends in
+            let first = ends.receivers[id] ?? position
+            ends.receivers[id] = first
+            if first != position { ends.repeated[position] = first }
+            return first != position
+        }
+        if isRepeated { reporter.report(.notice("\(name?.shown ?? id.hex) is named more than once, and gets it once")) }
+        return isRepeated
     }
 
     /// Refuses what the mesh does not carry to a peer that was not found directly: its machine may have left the network a moment ago,
