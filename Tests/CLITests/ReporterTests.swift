@@ -326,6 +326,21 @@ private final class MovableTime: Sendable {
         #expect(lines(.sent(sent(.declined(.declined))), .sent(sent(.interrupted)), .sent(sent(.expired))).isEmpty)
     }
 
+    @Test func `an item that is kept beside an earlier one is named at both ends`() throws {
+        var present = sent(.completed)
+        present.compared = ComparedFiles(fileCount: 2, presentCount: 2, newerCount: 0)
+        present.changedNames.record(try #require(ClaimedFileName("trip")), storedAs: "trip (2)")
+        let said = lines(.sent(present))
+        #expect(said.first == "a.jpg → anna: done, all files were there already")
+        #expect(said.last?.hasSuffix("trip → trip (2)") == true)
+        var kept = try item(kind: .folder, path: "/in/trip (2)", type: nil)
+        kept.isMergeable = true
+        #expect(
+            lines(.delivered(kept, .notShown, from: nil, nil)) == [
+                "/in/trip (2)  (folder, beside the earlier one, which `receive --update` would update)"
+            ])
+    }
+
     @Test func `a received file is its path, size and type`() throws {
         #expect(lines(.delivered(try item(), .notShown, from: nil, transfer)) == ["/in/a.jpg  (1.5 KB, image/jpeg)"])
         #expect(

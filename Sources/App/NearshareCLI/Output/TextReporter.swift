@@ -195,7 +195,9 @@ struct TextReporter: Reporter {
         let part = result.part.map { ", \($0.accepted) of \($0.offered) files accepted" } ?? ""
         let detail = result.detail.map { "; \($0)" } ?? ""
         if let compared = result.compared, compared.sentCount == 0 {
-            return "\(result.label): nothing new to send\(part)\(detail)"
+            // Where the receiver has put known files under another name, the line about that follows.
+            let what = result.changedNames.isEmpty ? "nothing new to send" : "done, all files were there already"
+            return "\(result.label): \(what)\(part)\(detail)"
         }
         return "\(result.label): done, \(sizes(of: result))\(part)\(detail)"
     }
@@ -242,6 +244,7 @@ struct TextReporter: Reporter {
         let type = item.detectedType.map { ", \($0)" } ?? ""
         var facts = item.kind == .folder ? "folder" : "\(item.size.formattedByteCount)\(type)"
         if item.isPresent { facts += ", already there" }
+        if item.isMergeable { facts += ", beside the earlier one, which `receive --update` would update" }
         if item.replacedCount > 0 {
             facts += ", \(item.replacedCount) \(item.replacedCount == 1 ? "file" : "files") replaced"
         }

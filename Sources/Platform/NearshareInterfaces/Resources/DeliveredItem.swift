@@ -22,8 +22,10 @@ public struct DeliveredItem: Sendable, Hashable {
     package var replacedCount: UInt64 = 0
     /// Files of the inbox that stay because they are not older than the received ones.
     package var newerCount: UInt64 = 0
-    /// Names that got a number where files are merged, because something that cannot be merged has the name.
+    /// Names that got a number, because something that is not replaced has the name.
     package var changedNames = ChangedNames()
+    /// Whether it is beside an item of the inbox into which it would be merged where files may be replaced.
+    package var isMergeable = false
     /// The media type that libmagic detects in the content; nil for folders.
     public var detectedType: String?
     /// A warning that name, claimed type and content disagree; nil when they agree.

@@ -231,7 +231,7 @@ public final class Inbox: Sendable {
             if let placement {
                 (item.isPresent, item.isMerged) = (placement.isPresent, placement.isMerged)
                 (item.replacedCount, item.newerCount) = (placement.replacedCount, placement.newerCount)
-                item.changedNames = placement.changedNames
+                (item.changedNames, item.isMergeable) = (placement.changedNames, placement.isMergeable)
             }
             delivered.append(item)
         }

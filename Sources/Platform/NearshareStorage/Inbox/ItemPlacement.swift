@@ -13,8 +13,10 @@ struct ItemPlacement {
     var replacedCount: UInt64 = 0
     /// Files that stay because they are not older than the received ones.
     var newerCount: UInt64 = 0
-    /// Names that got a number where a file replaces none, because something else has the name.
+    /// Names that got a number, because something else has the name.
     var changedNames = ChangedNames()
+    /// Whether it is beside an item into which it would be merged where files may be replaced.
+    var isMergeable = false
 }
 
 extension InboxDirectory {
@@ -24,6 +26,7 @@ extension InboxDirectory {
     mutating func place(
         _ name: String, from itemDirectory: FileDescriptor, _ policy: ExistingFilePolicy, mayContainHardLinks: Bool
     ) -> ItemPlacement? {
+        var isBesideMergeable = false
         if policy != .keepBoth, let existing = try? descriptor.status(of: name),
             let received = try? itemDirectory.status(of: name)
         {
@@ -40,11 +43,13 @@ extension InboxDirectory {
                 itemDirectory.removeTree(name)
                 return ItemPlacement(name: version, isPresent: true)
             }
+            isBesideMergeable = isMergeable
         }
         if mayContainHardLinks, (try? ItemMerge.unshare(name, in: itemDirectory)) == nil { return nil }
         guard let stored = moveIn(name, from: itemDirectory) else { return nil }
         var placement = ItemPlacement(name: stored)
-        if policy.mergesFolders, let claimed = ClaimedFileName(name) {
+        placement.isMergeable = isBesideMergeable && stored != name
+        if policy != .keepBoth, let claimed = ClaimedFileName(name) {
             placement.changedNames.record(claimed, storedAs: stored)
         }
         return placement
