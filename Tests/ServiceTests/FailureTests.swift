@@ -20,6 +20,10 @@ struct FailureTests {
     @Test func `content that is not stored is named with its receiver, and a lost link with what the receiver can expect`() {
         let failed = TransferOutcome.failed(.storageFailed, at: .remote)
         #expect(failed.sentence("bea", content: "a.jpg") == "bea could not store a.jpg")
+        let cancelled = TransferOutcome.cancelled(by: .remote)
+        #expect(
+            cancelled.sentence("bea") == "bea cancelled the transfer; what has arrived is kept: repeat the send to resume")
+        #expect(cancelled.sentence("bea", canResume: false) == "bea cancelled the transfer")
         #expect(failed.receiverSentence("ada", isResumable: false) == "it could not be stored")
         #expect(
             TransferOutcome.interrupted.receiverSentence("ada", isResumable: false)

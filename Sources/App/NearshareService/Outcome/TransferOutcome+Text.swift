@@ -41,7 +41,8 @@ extension TransferOutcome {
         case .declined(.identityChanged):
             "\(name) knows your name with another key; compare the short code (`nearshare peers verify`)"
         case .cancelled(by: .local): canResume ? "cancelled; \(again)" : "cancelled"
-        case .cancelled(by: .remote): "\(name) cancelled the transfer"
+        case .cancelled(by: .remote):
+            "\(name) cancelled the transfer" + (canResume ? "; what has arrived is kept: \(again)" : "")
         case .failed(.noSpace, _): "the receiver's disk is full; free some space there, and \(again)"
         case .failed(.sourceChanged, _): "the content has changed; send it again"
         case .failed(.sourceUnreadable, _): "the content could not be read completely"
@@ -63,6 +64,9 @@ extension TransferOutcome {
     package func receiverSentence(_ name: String, isResumable: Bool) -> String {
         switch self {
         case .cancelled(by: .local): isResumable ? "cancelled; what has arrived is kept for another try" : "cancelled"
+        case .cancelled(by: .remote):
+            // Also before anything has arrived.
+            "\(name) cancelled the transfer"
         case .interrupted:
             isResumable
                 ? "the connection to \(name) was lost; it continues where it stopped when \(name) is back"
