@@ -24,6 +24,10 @@ struct FailureTests {
         #expect(
             cancelled.sentence("bea") == "bea cancelled the transfer; what has arrived is kept: repeat the send to resume")
         #expect(cancelled.sentence("bea", canResume: false) == "bea cancelled the transfer")
+        for (count, isNamed) in [(1 as UInt64, false), (1_000_001, true)] {
+            let declined = TransferOutcome.declined(.tooLarge).sentence("bea", entryCount: count)
+            #expect(declined.contains("a million") == isNamed && declined.contains("--max-size") != isNamed)
+        }
         #expect(failed.receiverSentence("ada", isResumable: false) == "it could not be stored")
         #expect(
             TransferOutcome.interrupted.receiverSentence("ada", isResumable: false)

@@ -23,7 +23,10 @@ extension TransferOutcome {
     ///   - name: the peer's name, escaped.
     ///   - canResume: whether another attempt goes on where this one has ended.
     ///   - content: the content's label, escaped.
-    package func sentence(_ name: String, canResume: Bool = true, content: String = "it") -> String {
+    ///   - entryCount: the offered files and folders.
+    package func sentence(
+        _ name: String, canResume: Bool = true, content: String = "it", entryCount: UInt64 = 1
+    ) -> String {
         let again = canResume ? "repeat the send to resume" : "repeat the send"
         return switch self {
         case .completed: "done"
@@ -34,8 +37,9 @@ extension TransferOutcome {
         case .declined(.acceptsNothing): "\(name) accepts nothing from this machine"
         case .declined(.singleFileOnly):
             "\(name) accepts a single file only, and no folder (`receive --stdout`); send one file, such as an archive"
-        case .declined(.tooLarge):
-            "\(name) does not accept so much; see --max-size and --max-per-peer there, and send at most a million files and folders"
+        case .declined(.tooLarge) where entryCount > 1_000_000:
+            "\(name) does not accept so many files and folders; send at most a million at once"
+        case .declined(.tooLarge): "\(name) does not accept so much; see --max-size and --max-per-peer there"
         case .declined(.noSpace): "\(name) does not have enough disk space"
         case .declined(.busy): "\(name) has been asked too often or is busy; try again in a minute"
         case .declined(.identityChanged):

@@ -493,7 +493,9 @@ package final class SendOperation: Sendable {
             let reason = connection.isClosedByPeer ? end?.description(naming: name) : nil
             throw CommandFailure(
                 ExitStatus(result),
-                result.detail ?? reason ?? result.outcome.sentence(name, canResume: canResume, content: source.label))
+                result.detail ?? reason
+                    ?? result.outcome.sentence(
+                        name, canResume: canResume, content: source.label, entryCount: content.offer.entryCount))
         }
     }
 
