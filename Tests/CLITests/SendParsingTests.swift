@@ -65,7 +65,9 @@ import Testing
     @Test(
         "invalid combinations",
         arguments: [
-            ("send", "nothing to send"), ("send a --text x --to anna", "either files or --text"),
+            ("send", "nothing to send"), ("send --stdin --to anna", "- for standard input"),
+            ("send -- a b --to anna", "there is no file --to; options such as --to go before --"),
+            ("send a --text x --to anna", "either files or --text"),
             ("send - b --to anna", "standard input"), ("send a --as x --to anna", "--as"), ("send -", "--to is needed"),
             ("send a --via mesh", "--to"), ("send a --to 10.0.0.1:5 --via mesh", "is an address"),
             ("send a --timeout 0", "0.1 to 600"), ("send a --timeout 601", "0.1 to 600"), ("send a --timeout x", "0.1 to 600"),

@@ -106,7 +106,13 @@ struct SendCommand: AsyncParsableCommand {
     mutating func validate() throws {
         peers = PeerArgument.unique(peers)
         if text != nil, !files.isEmpty { throw ValidationError("give either files or --text, not both") }
-        if text == nil, files.isEmpty { throw ValidationError("nothing to send: name files or folders, - or --text") }
+        if text == nil, files.isEmpty {
+            throw ValidationError("nothing to send: name files or folders, - for standard input, or --text")
+        }
+        // Behind `--`, options are names of files.
+        if let option = files.first(where: { $0.hasPrefix("--") && $0.allSatisfy(\.isASCII) && access($0, F_OK) != 0 }) {
+            throw ValidationError("there is no file \(TerminalText.escaped(option)); options such as --to go before --")
+        }
         if text == "" { throw ValidationError("the text is empty") }
         if files.contains("") { throw ValidationError("a file name is empty") }
         if files.contains("-"), files.count > 1 { throw ValidationError("standard input cannot be combined with files") }
