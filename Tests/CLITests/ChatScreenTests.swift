@@ -768,6 +768,20 @@ private final class ChatHarness {
         #expect(chat.lines.last == "> two")
     }
 
+    @Test("K2: lines that wait for a name are not sent to a known peer that takes it later", arguments: [true, false])
+    func linesForARenamedPeer(_ isStored: Bool) {
+        let chat = ChatHarness()
+        chat.write("/msg zed one")
+        chat.handle(.stored(name: "zed", isStored ? [ChatHarness.ben] : []))
+        chat.handle(.replied(.lookup("zed"), .failure(ControlFailure(.peerNotFound, "zed was not found"))))
+        chat.handle(.stored(name: "zed", [ChatHarness.ben]))
+        let near = chat.handle(.event(.contacts([ChatHarness.contact(ChatHarness.ben, "zed")])))
+        #expect(Self.sentLines(near) == (isStored ? ["one"] : []))
+        #expect(chat.text.contains("was not known by that name; nothing was sent") == !isStored)
+        guard !isStored else { return }
+        #expect(Self.sentLines(chat.press(.enter)) == ["one"])
+    }
+
     @Test("K2: lines that wait for a name join the history of a view that the new peer has already")
     func linesForANewPeerWithAView() {
         let chat = ChatHarness()

@@ -76,6 +76,8 @@ struct ChatScreen: Sendable {
         case files(PeerID, [SharedItem])
         /// Peers of the files of this machine.
         case remembered([Contact])
+        /// The peers that a name which is looked for selects in the files of this machine.
+        case stored(name: String, Set<PeerID>)
         /// The recording of a voice note for a peer has ended.
         case recorded(PeerID, RecordingOutcome)
         /// This machine has lost its network, or has one again.
@@ -138,6 +140,8 @@ struct ChatScreen: Sendable {
     private var recalled: Set<PeerID> = []
     /// New peers of which the user was told, or to which the user has written.
     var metPeers: Set<PeerID> = []
+    /// The peers of which the user was told under a name that was looked for; by the name in lower case.
+    private var metNames: [String: Set<PeerID>] = [:]
 
     /// Number of messages loaded at once.
     static let historyPageCount = 50
@@ -233,6 +237,13 @@ struct ChatScreen: Sendable {
                 if isWanted { contacts[peer.id] = peer }
             }
             return []
+        case .stored(let name, let peers):
+            // A later answer may have the name that a peer has taken since.
+            if let index = views.index(ofLookup: name), var lookup = views[index].lookup, lookup.storedPeers == nil {
+                lookup.storedPeers = peers
+                views[index].setLookup(lookup)
+            }
+            return []
         case .recorded(let peer, .saved(let path)): return [.sendFile(path, peer, .sendFile(.peer(peer), path))]
         case .exported(let conversation, .success(let path)):
             addNotice("written to \(TerminalText.escaped(path, columns: 1_000))", in: conversation, at: now)
@@ -307,8 +318,32 @@ struct ChatScreen: Sendable {
         views.show(index)
         // One lookup of a name at a time: the end of another one would drop the lines that wait for this one.
         if let previous, previous.name == name, previous.isRunning { return [] }
-        views[index].setLookup(ConversationView.Lookup(name: name, lines: previous?.lines ?? []))
+        var lookup = ConversationView.Lookup(name: name, listedPeers: knownPeers(selectedBy: name))
+        if let previous, !previous.lines.isEmpty {
+            lookup = previous
+            (lookup.isRunning, lookup.isWaiting) = (true, false)
+        }
+        views[index].setLookup(lookup)
         return [Self.request(name)]
+    }
+
+    /// The listed peers that a name selects and that the user knows, or has met in this chat.
+    private func knownPeers(selectedBy name: String) -> Set<PeerID> {
+        let known = contacts.values.filter { contact in
+            Self.isKnown(contact) || metPeers.contains(contact.id)
+                || views.index(of: .peer(contact.id)).map { views[$0].hasLocalMessages } ?? false
+        }
+        let selected = NameMatch(of: name, among: known).candidates + NameMatch.withIDPrefix(name, amongKnown: known)
+        return Set(selected.map(\.id)).union(metNames[name.lowercased()] ?? [])
+    }
+
+    /// Whether lines that were written to a name may go to the peer that was found: the user knew the peer under that name, or has
+    /// named its whole id. Any peer can take a name later, also a known one (K2).
+    private static func isExpected(_ contact: Contact, by lookup: ConversationView.Lookup?) -> Bool {
+        guard let lookup else { return false }
+        // An id names one key.
+        if PeerID(hex: lookup.name) == contact.id || lookup.listedPeers.contains(contact.id) { return true }
+        return isKnown(contact) && (lookup.storedPeers?.contains(contact.id) ?? !lookup.isWaiting)
     }
 
     private static func request(_ name: String) -> Reaction {
@@ -329,32 +364,34 @@ struct ChatScreen: Sendable {
         addNotice("sent when \(name) is found: \(TerminalText.escaped(text, columns: 200))", at: now)
     }
 
-    /// Makes the view of a name the conversation with the peer that was found. Its lines are sent to a peer that the user knows;
-    /// for another one, which may have chosen the name that the user mistyped, they return to the input line (K2).
+    /// Makes the view of a name the conversation with the peer that was found. Its lines are sent to a peer that the user knew by
+    /// that name; for another one, which may have chosen the name that the user mistyped, they return to the input line (K2).
     /// - Parameter news: a line about the peer; escaped for a terminal.
     private mutating func resolve(
         _ name: String, at index: Int, as contact: Contact, news: String? = nil, at now: WallTime
     ) -> [Reaction] {
         let conversation = Conversation.peer(contact.id)
         let lines = views[index].lookup?.lines ?? []
-        // An id names one key.
-        let isKnown = Self.isKnown(contact) || PeerID(hex: name) == contact.id
+        let isExpected = Self.isExpected(contact, by: views[index].lookup)
         let isVisible = views.visibleIndex == index
         let target = views.resolve(at: index, as: conversation)
         if let news { views[target].addNotice(news, at: now) }
-        let isMet = isKnown || metPeers.contains(contact.id) || views[target].hasLocalMessages
         // An id names one peer.
         if PeerID(hex: name) == nil, let notice = SharedName.notice(for: contact, among: Array(contacts.values)) {
             views[target].addNotice(notice, at: now)
         }
         let reactions = isVisible ? showView(target) : []
-        if isMet { return reactions + lines.map { .request(.sendLine($0, in: conversation), .sendLine(conversation, $0)) } }
+        if isExpected {
+            return reactions + lines.map { .request(.sendLine($0, in: conversation), .sendLine(conversation, $0)) }
+        }
         guard let first = lines.first else { return reactions }
         metPeers.insert(contact.id)
+        metNames[name.lowercased(), default: []].insert(contact.id)
         let shown = "\(contact.name.quoted(of: contact.id)) (\(contact.id.hex))"
         let hasDraft = !views[target].editor.isEmpty
         let advice = hasDraft ? "Up shows your lines" : "Enter sends the line below, Up shows your other lines"
-        views[target].addNotice("\(shown) is new here; nothing was sent. \(advice)", at: now)
+        let reason = Self.isKnown(contact) ? "was not known by that name" : "is new here"
+        views[target].addNotice("\(shown) \(reason); nothing was sent. \(advice)", at: now)
         for line in lines { views[target].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
         if !hasDraft { views[target].hold(Self.typed(first)) }
         return reactions
@@ -391,7 +428,7 @@ struct ChatScreen: Sendable {
                 continue
             }
             // A text that the user is writing never goes to a peer that has just taken the name (K2).
-            guard Self.isKnown(contact) || views[index].editor.isEmpty else { continue }
+            guard Self.isExpected(contact, by: lookup) || views[index].editor.isEmpty else { continue }
             let shown = "\(contact.name.quoted(of: contact.id)) (\(contact.id.hex))"
             let news = "\(shown) is near now; this is the conversation with that peer"
             reactions += resolve(lookup.name, at: index, as: contact, news: news, at: now)
@@ -673,7 +710,8 @@ struct ChatScreen: Sendable {
             if contacts[contact.id] == nil { contacts[contact.id] = contact }
             guard let index = views.index(ofOpenLookup: name) else { return [] }
             // A text that the user is writing never goes to a peer that has just taken the name (K2).
-            if views[index].lookup?.isRunning != true, !Self.isKnown(contact), !views[index].editor.isEmpty { return [] }
+            let lookup = views[index].lookup
+            if lookup?.isRunning != true, !Self.isExpected(contact, by: lookup), !views[index].editor.isEmpty { return [] }
             return resolve(name, at: index, as: contact, at: now)
         case (.clear(let conversation), .done):
             if let index = views.index(of: conversation) { views[index].removeAll() }

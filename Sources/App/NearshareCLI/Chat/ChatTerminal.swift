@@ -263,6 +263,13 @@ final class ChatTerminal: Sendable {
         case .request(let request, let tag) where tag.isOrdered:
             state.pendingCount += 1
             submissions.yield((request, tag))
+        case .request(let request, .lookup(let name)):
+            group.addTask { [machine, sink] in
+                if let trust = try? machine.trust.read() {
+                    sink.yield(.screen(.stored(name: name, trust.knownPeers(selectedBy: name))))
+                }
+                await self.submit(request, .lookup(name))
+            }
         case .request(let request, let tag): group.addTask { await self.submit(request, tag) }
         case .sendFile(let path, let peer, let isEncrypted, let tag):
             state.pendingCount += 1

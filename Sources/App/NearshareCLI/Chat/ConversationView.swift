@@ -47,6 +47,10 @@ struct ConversationView: Sendable {
         var isWaiting = false
         /// Lines that are sent when the peer is found.
         var lines: [String] = []
+        /// The peers that the user knew under the name at the start of the search, in the lists of the node.
+        var listedPeers: Set<PeerID> = []
+        /// The same by the names in the files of this machine; nil while they are not read.
+        var storedPeers: Set<PeerID>?
 
         /// Whether the peer can still be found.
         var isOpen: Bool { isRunning || isWaiting }

@@ -46,6 +46,15 @@ package enum NameMatch<Candidate: NamedPeer> {
         }
     }
 
+    /// All that the text selects.
+    package var candidates: [Candidate] {
+        switch self {
+        case .none: []
+        case .one(let candidate): [candidate]
+        case .several(let several): several
+        }
+    }
+
     /// The known peers whose ids begin with a text of at least as many digits as a tag has, also behind the name and a number sign,
     /// as in `anna#1a2b`; none where the text is a known peer's name. Where there are any, also those whose names begin with the
     /// text: a peer that takes the digits of another one's id as its name makes them ambiguous. Newcomers are never selected so: a

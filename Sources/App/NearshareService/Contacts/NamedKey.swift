@@ -60,11 +60,12 @@ extension TrustStore {
 
     private func peers(named text: String, where isWanted: (Entry) -> Bool) -> [NamedKey] {
         let wanted = entries.filter { $0.value.trust != .blocked && isWanted($0.value) }
-        switch NameMatch(of: text, among: wanted.map { NamedKey(($0.key, $0.value)) }) {
-        case .none: return []
-        case .one(let key): return [key]
-        case .several(let keys): return keys
-        }
+        return NameMatch(of: text, among: wanted.map { NamedKey(($0.key, $0.value)) }).candidates
+    }
+
+    /// The known peers that a text selects: by the names in the list of known peers, or by the beginning of their ids.
+    package func knownPeers(selectedBy text: String) -> Set<PeerID> {
+        Set((peers(named: text) { _ in true } + peers(withIDPrefix: text)).map(\.id))
     }
 
     /// The known peers whose ids begin with a text, see ``NameMatch/withIDPrefix(_:amongKnown:)``.
