@@ -782,6 +782,17 @@ private final class ChatHarness {
         #expect(Self.sentLines(chat.press(.enter)) == ["one"])
     }
 
+    @Test("K2: a chat with a key that is away tells once of another device with its name") func replacedKey() {
+        let chat = ChatHarness()
+        let other = ChatHarness.contact(ChatHarness.ben, "anna", trustStatus: .new)
+        let contacts = ChatScreen.Input.event(
+            .contacts([ChatHarness.contact(ChatHarness.anna, "anna", isNear: false), other]))
+        chat.handle(contacts)
+        chat.handle(contacts)
+        #expect(chat.lines.count(where: { $0.contains("another device here is called") }) == 1, "\(chat.text)")
+        #expect(chat.text.contains(ChatHarness.ben.hex), "\(chat.text)")
+    }
+
     @Test("K2: lines that wait for a name join the history of a view that the new peer has already")
     func linesForANewPeerWithAView() {
         let chat = ChatHarness()

@@ -67,6 +67,19 @@ import Testing
         #expect(sent.message.contains("not acknowledged by anna"))
     }
 
+    @Test("K2: lines for a key that is away wait, which is told where another device has the name", arguments: [true, false])
+    func replacedKey(_ isOtherNear: Bool) throws {
+        let name = try #require(DisplayName(truncating: "anna"))
+        let status = TrustStatus.known(.seen, isFriend: false)
+        let known = Contact(id: anna, name: name, trustStatus: status, isNear: false, software: .unknown, hasKeys: true)
+        var other = known
+        other.id = try #require(PeerID(hex: "2b2b3c4d5e6f7081"))
+        other.isNear = isOtherNear
+        let failure = PipedConversation.failure(ofLinesFor: anna, among: [known, other])
+        #expect((failure?.status == .timedOut) == isOtherNear)
+        #expect(failure?.message.contains("then use that: 2b2b3c4d5e6f7081") ?? !isOtherNear)
+    }
+
     @Test("T7: text output emits no control sequences")
     func report() {
         let message = ChatMessage(

@@ -139,7 +139,8 @@ struct MessageOperationTests {
         let notice =
             isNear
             ? "2 devices here are called \"anna\"; using your friend (\(anna))"
-            : "another device here is called \"anna\"; using your friend (\(anna)), which is not here"
+            : "another device here is called \"anna\"; using your friend (\(anna)), which is not here; if its owner has a new key, "
+                + "ask for the id, and then use that: \(impostor.id.hex)"
         #expect(reporter.notices == ["looking for anna…", notice, "looking for \(anna.hex)…"])
     }
 

@@ -142,6 +142,8 @@ struct ChatScreen: Sendable {
     var metPeers: Set<PeerID> = []
     /// The peers of which the user was told under a name that was looked for; by the name in lower case.
     private var metNames: [String: Set<PeerID>] = [:]
+    /// The peers of which the user was told that another device has their name, or that the user has named by an id.
+    private var toldNamesakes: Set<PeerID> = []
 
     /// Number of messages loaded at once.
     static let historyPageCount = 50
@@ -185,7 +187,19 @@ struct ChatScreen: Sendable {
     }
 
     mutating func handle(_ input: Input, at now: WallTime) -> [Reaction] {
-        react(to: input, at: now) + refreshContacts(after: input, at: now) + markVisibleRead() + recallPeers()
+        let reactions = react(to: input, at: now)
+        tellOfNamesakes(at: now)
+        return reactions + refreshContacts(after: input, at: now) + markVisibleRead() + recallPeers()
+    }
+
+    /// Tells the user once that lines of the visible conversation wait for a peer that is away, while another device with its name
+    /// is near: the key that is away may have been replaced (K2).
+    private mutating func tellOfNamesakes(at now: WallTime) {
+        guard case .peer(let id)? = views.visible.conversation, !toldNamesakes.contains(id), let contact = contacts[id],
+            !contact.isNear, let notice = SharedName.notice(for: contact, among: Array(contacts.values))
+        else { return }
+        toldNamesakes.insert(id)
+        addNotice(notice, in: .peer(id), at: now)
     }
 
     /// Reads the names of the peers of conversations that the node has not listed, or that have left under another one's name, once.
@@ -377,7 +391,10 @@ struct ChatScreen: Sendable {
         let target = views.resolve(at: index, as: conversation)
         if let news { views[target].addNotice(news, at: now) }
         // An id names one peer.
-        if PeerID(hex: name) == nil, let notice = SharedName.notice(for: contact, among: Array(contacts.values)) {
+        if PeerID(hex: name) != nil {
+            toldNamesakes.insert(contact.id)
+        } else if let notice = SharedName.notice(for: contact, among: Array(contacts.values)) {
+            if !contact.isNear { toldNamesakes.insert(contact.id) }
             views[target].addNotice(notice, at: now)
         }
         let reactions = isVisible ? showView(target) : []

@@ -137,7 +137,9 @@ final class PipedConversation: Sendable {
             let contact = try await client.find(peer, timeout: Self.lookupTimeout)
             let contacts = (try? await client.contacts()) ?? []
             // An id means one peer.
-            if PeerID(hex: peer) == nil, let notice = SharedName.notice(for: contact, among: contacts) {
+            if PeerID(hex: peer) == nil, contact.isNear || parameters.showsMessages,
+                let notice = SharedName.notice(for: contact, among: contacts)
+            {
                 Console.notice(notice)
             }
             return contact
@@ -184,6 +186,7 @@ final class PipedConversation: Sendable {
                 }
             case .timedOut:
                 try await refresh(&tracker, report, client)
+                if !tracker.pending.isEmpty, tracker.failures.isEmpty { try await requireReceiver(client) }
                 let isNear = try await isNear(conversation, client)
                 if let failure = Self.failure(of: tracker, name: name, isNear: isNear, hasTimedOut: true) {
                     throw failure
@@ -196,6 +199,7 @@ final class PipedConversation: Sendable {
             }
             if tracker.isDone, !parameters.follows {
                 if let failure = Self.failure(of: tracker, name: name) { throw failure }
+                if tracker.requiredStatus < .delivered, tracker.reachedCount > 0 { try await requireReceiver(client) }
                 if tracker.reachedCount == 0, !parameters.showsMessages { Console.notice(Self.emptyInputNotice) }
                 return
             }
@@ -212,6 +216,15 @@ final class PipedConversation: Sendable {
         for message in try await client.history(of: tracker.conversation, limit: limit) {
             if let change = tracker.updateFromStore(message) { report.emit(change) }
         }
+    }
+
+    /// Fails where the lines wait for a known peer that is away while another device with its name is near (K2). Relaying nodes
+    /// may have them, but the key for which they are encrypted may be gone for good.
+    private func requireReceiver(_ client: any NodeClient) async throws {
+        guard let peer = parameters.peer, PeerID(hex: peer) == nil,
+            case .peer(let id)? = state.withLock({ $0.conversation })
+        else { return }
+        if let failure = Self.failure(ofLinesFor: id, among: try await client.contacts()) { throw failure }
     }
 
     private func isNear(_ conversation: Conversation, _ client: any NodeClient) async throws -> Bool {
@@ -298,6 +311,14 @@ final class PipedConversation: Sendable {
 }
 
 extension PipedConversation {
+    /// The failure of lines that are stored for a peer that is away, where another device in range has its name; nil for none.
+    static func failure(ofLinesFor id: PeerID, among contacts: [Contact]) -> CommandFailure? {
+        guard let contact = contacts.first(where: { $0.id == id }), !contact.isNear,
+            let notice = SharedName.notice(for: contact, among: contacts)
+        else { return nil }
+        return CommandFailure(.timedOut, "what you wrote waits: \(notice)")
+    }
+
     /// The failure of the command; nil for success.
     /// - Parameters:
     ///   - name: the receiver's name, escaped for a terminal.

@@ -13,15 +13,22 @@ package enum SharedName {
     /// - Parameters:
     ///   - contact: the peer that the user's text selects.
     ///   - contacts: the contacts, which include the peers in range.
-    /// - Returns: nil when no other peer in range has the name, and for a peer that is not known.
+    /// - Returns: nil when no other peer in range has the name, and for a peer that is not known. Where that one is away, also the
+    ///   ids of the others: its owner may have a new key.
     package static func notice(for contact: Contact, among contacts: [Contact]) -> String? {
         let others = contacts.filter { other in
             other.isNear && !other.trustStatus.isBlocked && other.id != contact.id
                 && areEqual(other.name, contact.name)
         }
-        return notice(
-            for: contact.name, contact.id, contact.trustStatus, isNear: contact.isNear, otherCount: Set(others.map(\.id)).count)
+        let ids = Set(others.map(\.id)).sorted()
+        let sentence = notice(
+            for: contact.name, contact.id, contact.trustStatus, isNear: contact.isNear, otherCount: ids.count)
+        guard let sentence, !contact.isNear else { return sentence }
+        let list = ids.prefix(maximumListedIDCount).map(\.hex).joined(separator: " or ")
+        return "\(sentence); if its owner has a new key, ask for the id, and then use that: \(list)"
     }
+
+    private static let maximumListedIDCount = 3
 
     static func notice(
         for name: DisplayName, _ id: PeerID, _ trustStatus: TrustStatus, isNear: Bool = true, otherCount: Int

@@ -53,6 +53,7 @@ package final class MessageOperation: Sendable {
     /// Default timeout of the search for the receiver, and then of the wait for the goal. A peer in range is found and answers
     /// within it, also over Bluetooth; a message to another peer is stored, so waiting longer gains little.
     package static let defaultTimeout = Duration.seconds(10)
+    private static let namesakeTimeout = Duration.seconds(2)
 
     /// - Parameters:
     ///   - peer: the receiver's name, the beginning of it, or its id; nil for a broadcast.
@@ -106,10 +107,17 @@ package final class MessageOperation: Sendable {
         var receiver: Contact?
         if let peer { receiver = try await find(peer, through: client) }
         stage.withLock { $0 = .submitting }
-        let id = try await client.sendMessage(
-            MessageSubmission(
-                content: content, mode: mode, receiver: receiver?.id, isEncrypted: isEncrypted, isPrivate: isPrivate,
-                file: file, timeout: fileTimeout, requiresSession: requiresSession))
+        let id: BundleID
+        do {
+            id = try await client.sendMessage(
+                MessageSubmission(
+                    content: content, mode: mode, receiver: receiver?.id, isEncrypted: isEncrypted, isPrivate: isPrivate,
+                    file: file, timeout: fileTimeout, requiresSession: requiresSession))
+        } catch {
+            // The keys that are missing may be those of a device that has a new key now.
+            if let receiver, !receiver.isNear { await reportLaterNamesake(of: receiver, events) }
+            throw error
+        }
         reporter.report(.result(id.hex))
         let message = PendingMessage(
             id: id, receiver: receiver, name: receiver?.name.shown ?? "everyone", end: SystemClock.monotonic() + timeout)
@@ -147,6 +155,16 @@ package final class MessageOperation: Sendable {
             return !hasReported
         }
         if isFirst { reporter.report(.notice(notice)) }
+    }
+
+    /// Tells the user of a peer with the receiver's name that a node which has just started sees a moment later.
+    private func reportLaterNamesake(of receiver: Contact, _ events: AsyncStream<ControlEvent>) async {
+        _ = await withTimeout(Self.namesakeTimeout) { () -> Void in
+            for await case .contacts(let contacts) in events where !self.hasReportedSharedName.withLock({ $0 }) {
+                self.reportSharedName(of: receiver, among: contacts)
+                if self.hasReportedSharedName.withLock({ $0 }) { return }
+            }
+        }
     }
 
     private func awaitRange(of contact: Contact, through client: any NodeClient) async throws -> Contact {
