@@ -32,6 +32,10 @@ struct FailureTests {
         #expect(
             TransferOutcome.interrupted.receiverSentence("ada", isResumable: false)
                 == "the connection to ada was lost; nothing is kept, and it starts again when ada sends again")
+        #expect(
+            TransferOutcome.interrupted.receiverSentence("ada", isResumable: false, earlierByteCount: 61_600_000)
+                == "the connection to ada was lost; the part received earlier, 61.6 MB, is kept, and it continues there when ada "
+                + "sends again")
     }
 
     @Test func `the advice on a blocked peer names its id where that is all there is`() {

@@ -65,12 +65,16 @@ extension TransferOutcome {
     /// - Parameters:
     ///   - name: the sender's name, escaped.
     ///   - isResumable: whether the stored content can be resumed.
-    package func receiverSentence(_ name: String, isResumable: Bool) -> String {
+    ///   - earlierByteCount: the bytes that an earlier transfer has stored, where this one has not started.
+    package func receiverSentence(_ name: String, isResumable: Bool, earlierByteCount: UInt64 = 0) -> String {
         switch self {
         case .cancelled(by: .local): isResumable ? "cancelled; what has arrived is kept for another try" : "cancelled"
         case .cancelled(by: .remote):
             // Also before anything has arrived.
             "\(name) cancelled the transfer"
+        case .interrupted where earlierByteCount > 0:
+            "the connection to \(name) was lost; the part received earlier, \(earlierByteCount.formattedByteCount), is kept, and it "
+                + "continues there when \(name) sends again"
         case .interrupted:
             isResumable
                 ? "the connection to \(name) was lost; it continues where it stopped when \(name) is back"

@@ -177,7 +177,7 @@ final class OfferDecider: Sendable {
     }
 
     /// The bytes of an offer that an interrupted transfer has stored, and that are not sent again.
-    private func receivedByteCount(of invitation: Invitation) -> UInt64 {
+    func receivedByteCount(of invitation: Invitation) -> UInt64 {
         guard invitation.isResumable else { return 0 }
         return destination.inbox?.receivedByteCount(
             of: invitation.offer, listed: invitation.contents, from: invitation.peer.fingerprint,

@@ -62,13 +62,20 @@ struct ReceiveRecorder: Sendable {
     }
 
     /// Reports the end of an offer that has led to no transfer.
+    /// - Parameter earlierByteCount: the bytes of it that an interrupted transfer has stored.
     func reportEnd(
-        of invitation: Invitation, _ outcome: TransferOutcome, detail: String? = nil, isSilent: Bool = false
+        of invitation: Invitation, _ outcome: TransferOutcome, detail: String? = nil, earlierByteCount: UInt64 = 0,
+        isSilent: Bool = false
     ) {
+        let name = name(of: invitation.peer)
+        var detail = detail
+        if outcome == .interrupted {
+            detail = outcome.receiverSentence(name, isResumable: false, earlierByteCount: earlierByteCount)
+        }
         report(
             ReceiveResult(
-                offer: invitation.offer, peer: invitation.peer.id, name: name(of: invitation.peer),
-                conversation: invitation.conversation, outcome: outcome, detail: detail, isSilent: isSilent))
+                offer: invitation.offer, peer: invitation.peer.id, name: name, conversation: invitation.conversation,
+                outcome: outcome, detail: detail, isSilent: isSilent))
     }
 
     /// Reports the end of a transfer.
