@@ -57,6 +57,12 @@ import Testing
         #expect(throws: CommandFailure.self) { try InboxRemoveCommand.requireOnlyReceivedContent(entry(link)) }
     }
 
+    @Test func `an item that cannot be removed does not keep the others, and is told from the failure of all`() {
+        #expect(InboxRemoveCommand.status(after: [.failure], removedCount: 1) == .partly)
+        #expect(InboxRemoveCommand.status(after: [.failure], removedCount: 0) == .failure)
+        #expect(InboxRemoveCommand.status(after: [], removedCount: 2) == nil)
+    }
+
     @Test func `a folder that may have been there before is not removed`() throws {
         var folder = try entry(scratch.path, isFolder: true)
         try InboxRemoveCommand.requireOnlyReceivedContent(folder)

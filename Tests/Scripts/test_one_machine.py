@@ -298,10 +298,13 @@ class OneMachineStory(Story):
         self.assertIn("can start programs when opened, and there is no terminal", result.stderr.decode())
         self.assertCode(1, self.anna.run("inbox", "open", "c.txt"))
         self.assertCode(2, self.anna.run("inbox", "rm", "a.txt"))
-        # Nothing is removed unless all are there.
-        self.assertCode(1, self.anna.run("inbox", "rm", "--yes", "a.txt", "absent"))
-        self.assertTrue((self.anna.inbox / "a.txt").exists())
-        self.assertCode(0, self.anna.run("inbox", "rm", "--yes", "a.txt", self.anna.inbox / "tree"))
+        # What is not there does not keep the others.
+        result = self.anna.run("inbox", "rm", "--yes", "absent", "a.txt")
+        self.assertCode(6, result)
+        self.assertIn("absent is no received item", result.stderr.decode())
+        self.assertFalse((self.anna.inbox / "a.txt").exists())
+        self.assertCode(1, self.anna.run("inbox", "rm", "--yes", "absent"))
+        self.assertCode(0, self.anna.run("inbox", "rm", "--yes", self.anna.inbox / "tree"))
         (self.anna.inbox / "b.txt").unlink()
         # The list forgets what was removed, and the history does not.
         self.assertEqual({"b.txt", "run.sh"}, set(self.listed("inbox")))

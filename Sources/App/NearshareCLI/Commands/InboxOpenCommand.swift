@@ -145,35 +145,79 @@ struct InboxRemoveCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            // All are looked for before the first is removed.
+            var failures: [ExitStatus] = []
+            // All are looked for before the first is removed: afterwards a name could mean another item.
             var entries: [ReceiveHistory.Entry] = []
             for item in items {
-                let entry = try ReceivedItemArgument.find(item, of: machine)
-                try Self.requireOnlyReceivedContent(entry)
-                if !entries.contains(where: { $0.path == entry.path }) { entries.append(entry) }
-            }
-            for entry in entries {
-                let shown = TerminalText.path(entry.path)
-                if !yes {
-                    guard let terminal = TerminalDevice() else {
-                        throw CommandFailure(.usage, "there is no terminal to ask on; --yes removes \(shown) without asking")
-                    }
-                    let question = "remove \(shown)\(entry.isFolder ? " and everything in it" : "")? [y]es, [n]o: "
-                    guard await YesNoPrompt.ask(question, on: terminal) else {
-                        throw CommandFailure(.failure, "\(shown) is not removed")
-                    }
-                }
-                // The user may have taken time to answer.
-                try Self.requireOnlyReceivedContent(entry)
-                do {
-                    try FileManager.default.removeItem(atPath: entry.path)
+                do throws(CommandFailure) {
+                    let entry = try Self.removableEntry(item, of: machine)
+                    if !entries.contains(where: { $0.path == entry.path }) { entries.append(entry) }
                 } catch {
-                    throw CommandFailure(.failure, "\(shown) could not be removed; check the permissions of its folder")
+                    Console.warn(error.message)
+                    failures.append(error.status)
                 }
-                try ReceiveHistory(in: machine.state).recordRemoval(of: entry.path)
-                Console.notice("\(shown) is removed")
+            }
+            let terminal = yes || entries.isEmpty ? nil : TerminalDevice()
+            guard yes || entries.isEmpty || terminal != nil else {
+                throw CommandFailure(
+                    .usage, "nothing was removed: there is no terminal to ask on; --yes removes without asking")
+            }
+            var removedCount = 0
+            for entry in entries {
+                do throws(CommandFailure) {
+                    if let terminal { try await Self.confirm(entry, on: terminal) }
+                    try Self.remove(entry, of: machine)
+                    removedCount += 1
+                } catch {
+                    Console.warn(error.message)
+                    failures.append(error.status)
+                }
+            }
+            if let status = Self.status(after: failures, removedCount: removedCount) {
+                throw CommandFailure.silent(status)
             }
         }
+    }
+
+    private static func removableEntry(_ item: String, of machine: LocalMachine) throws(CommandFailure) -> ReceiveHistory.Entry
+    {
+        do {
+            let entry = try ReceivedItemArgument.find(item, of: machine)
+            try requireOnlyReceivedContent(entry)
+            return entry
+        } catch {
+            throw CommandFailure(error)
+        }
+    }
+
+    private static func confirm(_ entry: ReceiveHistory.Entry, on terminal: TerminalDevice) async throws(CommandFailure) {
+        let shown = TerminalText.path(entry.path)
+        let question = "remove \(shown)\(entry.isFolder ? " and everything in it" : "")? [y]es, [n]o: "
+        guard await YesNoPrompt.ask(question, on: terminal) else {
+            throw CommandFailure(.failure, "\(shown) is not removed")
+        }
+    }
+
+    private static func remove(_ entry: ReceiveHistory.Entry, of machine: LocalMachine) throws(CommandFailure) {
+        let shown = TerminalText.path(entry.path)
+        // The user may have taken time to answer.
+        try requireOnlyReceivedContent(entry)
+        do {
+            try FileManager.default.removeItem(atPath: entry.path)
+        } catch {
+            throw CommandFailure(.failure, "\(shown) could not be removed; check the permissions of its folder")
+        }
+        do {
+            try ReceiveHistory(in: machine.state).recordRemoval(of: entry.path)
+        } catch {
+            throw CommandFailure(error)
+        }
+        Console.notice("\(shown) is removed")
+    }
+
+    /// The status of the command; nil where all items are removed.
+    static func status(after failures: [ExitStatus], removedCount: Int) -> ExitStatus? {
+        removedCount > 0 && !failures.isEmpty ? .partly : failures.first
     }
 
     /// - Throws: ``CommandFailure`` for an item that is no longer what was received, or not that alone.
