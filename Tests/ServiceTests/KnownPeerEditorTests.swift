@@ -47,8 +47,10 @@ struct KnownPeerEditorTests {
         #expect(try editor.rename("peer 0", to: DisplayName("boss")).name.claimed == "peer 0")
         let failure = #expect(throws: CommandFailure.self) { try editor.rename("peer 1", to: DisplayName("Boss")) }
         #expect(failure?.message.contains("is the name of another known peer") == true)
-        #expect(try editor.rename("boss", to: nil).name.claimed == "boss")
-        #expect(try editor.rename("peer 0", to: nil).id == fingerprint(0).peerID)
+        let removed = try editor.removeName(of: "boss")
+        #expect(removed.peer.name.claimed == "boss" && removed.hadName)
+        let again = try editor.removeName(of: "peer 0")
+        #expect(again.peer.id == fingerprint(0).peerID && !again.hadName)
     }
 
     @Test("K2: a peer whose key was only announced can be renamed, and is new again without that name")
@@ -64,7 +66,7 @@ struct KnownPeerEditorTests {
         #expect(try editor.rename("cleo", to: DisplayName("Cleo Work")).id == identity.fingerprint.peerID)
         let entry = try #require(try anna.machine.trust.read()[identity.fingerprint])
         #expect(entry.name.claimed == "Cleo Work" && entry.claimedName.claimed == "cleo" && !entry.isProven)
-        _ = try editor.rename("cleo work", to: nil)
+        _ = try editor.removeName(of: "cleo work")
         #expect(try anna.machine.trust.read()[identity.fingerprint] == nil)
     }
 
@@ -72,7 +74,7 @@ struct KnownPeerEditorTests {
     func refused() throws {
         let anna = try stage.user("anna")
         let editor = KnownPeerEditor(anna.machine)
-        let failure = #expect(throws: CommandFailure.self) { try editor.rename("zoe", to: nil) }
+        let failure = #expect(throws: CommandFailure.self) { try editor.removeName(of: "zoe") }
         #expect(failure?.status == .peerNotFound)
         #expect(throws: CommandFailure.self) { try editor.removeFriend("zoe") }
         #expect(access(anna.machine.state.path + "/trust.json", F_OK) != 0)

@@ -154,10 +154,14 @@ struct PeersRenameCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let renamed = try KnownPeerEditor(LocalMachine()).rename(peerArgument.peer, to: name?.name)
-            let shownPeer = renamed.name.identified(by: renamed.id)
-            Console.notice(
-                "\(shownPeer) \(name.map { "is now called \($0.name.shown)" } ?? "no longer has a local name")")
+            let editor = try KnownPeerEditor(LocalMachine())
+            guard let name else {
+                let (peer, hadName) = try editor.removeName(of: peerArgument.peer)
+                let text = hadName ? "no longer has a local name" : "has no local name"
+                return Console.notice("\(peer.name.identified(by: peer.id)) \(text)")
+            }
+            let renamed = try editor.rename(peerArgument.peer, to: name.name)
+            Console.notice("\(renamed.name.identified(by: renamed.id)) is now called \(name.name.shown)")
         }
     }
 }

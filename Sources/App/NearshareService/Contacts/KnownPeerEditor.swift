@@ -8,12 +8,24 @@ package struct KnownPeerEditor: Sendable {
 
     package init(_ machine: LocalMachine) { self.machine = machine }
 
+    /// Removes the local name of a peer.
+    /// - Returns: also whether it had one.
+    package func removeName(of text: String) throws -> (peer: NamedKey, hadName: Bool) {
+        let contacts = try machine.contacts.read()
+        return try update { trust throws(CommandFailure) in
+            guard let found = try trust.peer(named: text) else {
+                return (try trust.requireMetPeer(named: text, contacts), false)
+            }
+            trust.rename(found.fingerprint, to: nil)
+            return (NamedKey(found), found.entry.givenName != nil)
+        }
+    }
+
     /// Gives a peer a local name, which no other peer can claim: one that is known, or whose key was only announced.
-    /// - Parameter name: nil to remove the local name.
     /// - Returns: the peer with the name that it had before.
     /// - Throws: ``CommandFailure`` also for the name of another known peer, which would then be refused as an impostor, and when
     ///   the address book is full.
-    package func rename(_ text: String, to name: DisplayName?) throws -> NamedKey {
+    package func rename(_ text: String, to name: DisplayName) throws -> NamedKey {
         let contacts = try machine.contacts.read()
         return try update { trust throws(CommandFailure) in
             var found: NamedKey
@@ -22,7 +34,7 @@ package struct KnownPeerEditor: Sendable {
             } else {
                 found = try trust.requireMetPeer(named: text, contacts)
             }
-            if let name, let owner = trust.peer(knownAs: name, otherThan: found.fingerprint) {
+            if let owner = trust.peer(knownAs: name, otherThan: found.fingerprint) {
                 throw CommandFailure(
                     .failure,
                     "\(name.shown) is the name of another known peer, \(owner.peerID); choose another name, or give that peer "
@@ -30,7 +42,7 @@ package struct KnownPeerEditor: Sendable {
             }
             if trust[found.fingerprint] != nil {
                 trust.rename(found.fingerprint, to: name)
-            } else if let name {
+            } else {
                 guard trust.introduce(announced: found.fingerprint, claiming: found.name, as: name, at: SystemClock.wall())
                 else { throw .addressBookFull }
             }

@@ -115,7 +115,9 @@ package struct PeerResolver: Sendable {
             let destination = try await resolveTrusted(key, on: node) { try await find(key.id.hex, on: node) }
             return try pinned(destination, to: fingerprint)
         } catch NodeError.notFound(_, let nearby) {
-            guard let mismatch = keyMismatch(of: fingerprint.peerID, among: nearby, selectedBy: text) else {
+            // The text may be the beginning of the name.
+            let name = id == nil ? trusted.first { $0.fingerprint == fingerprint }?.name.claimed : nil
+            guard let mismatch = keyMismatch(of: fingerprint.peerID, called: name ?? text, among: nearby) else {
                 throw NodeError.notFound(text, nearby: nearby)
             }
             throw CommandFailure(.notTrusted, "nothing was sent: \(mismatch)")
@@ -129,8 +131,8 @@ package struct PeerResolver: Sendable {
     }
 
     /// The sentence about a peer nearby that has the name of a known one, which is not nearby (K2).
-    private func keyMismatch(of id: PeerID, among nearby: [NearbyPeer], selectedBy text: String) -> String? {
-        guard let other = nearby.first(where: { $0.name.claimed.lowercased() == text.lowercased() }) else { return nil }
+    private func keyMismatch(of id: PeerID, called name: String, among nearby: [NearbyPeer]) -> String? {
+        guard let other = nearby.first(where: { $0.name.claimed.lowercased() == name.lowercased() }) else { return nil }
         return
             "\(other.name.quoted(of: other.id)) is nearby, but with another key (\(other.id)) than the one you know (\(id)); it "
             + "may be another peer that claims the name, or a new machine: ask its owner, and then use its id"
@@ -299,7 +301,7 @@ package struct PeerResolver: Sendable {
                     return peer
                 }
             } catch NodeError.notFound(_, let nearby) {
-                guard let mismatch = keyMismatch(of: key.id, among: nearby, selectedBy: text) else {
+                guard let mismatch = keyMismatch(of: key.id, called: key.name.claimed, among: nearby) else {
                     throw NodeError.notFound(text, nearby: nearby)
                 }
                 throw CommandFailure(.notTrusted, mismatch)
