@@ -768,6 +768,13 @@ private final class ChatHarness {
         #expect(chat.lines.last == "> two")
     }
 
+    @Test func `a line to the user's own name waits for another peer of that name`() {
+        let chat = ChatHarness(.publicRoom, ownName: "cleo")
+        chat.write("/chat cleo")
+        chat.handle(.replied(.lookup("cleo"), .failure(ControlFailure(.peerNotFound, "cleo is this machine itself"))))
+        #expect(chat.text.contains("waits until another peer called cleo is near"), "\(chat.text)")
+    }
+
     @Test("K2: lines that wait for a name are not sent to a known peer that takes it later", arguments: [true, false])
     func linesForARenamedPeer(_ isStored: Bool) {
         let chat = ChatHarness()

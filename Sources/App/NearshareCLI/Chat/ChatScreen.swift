@@ -422,7 +422,8 @@ struct ChatScreen: Sendable {
         views[index].setLookup(lookup)
         views[index].addNotice(reason, at: now)
         let shown = TerminalText.escaped(name, columns: 40)
-        views[index].addNotice("what you write here waits until \(shown) is near, or this chat ends", at: now)
+        let awaited = name == settings.ownName?.claimed ? "another peer called \(shown)" : shown
+        views[index].addNotice("what you write here waits until \(awaited) is near, or this chat ends", at: now)
     }
 
     /// Drops the lines of the visible view that wait for its peer.
