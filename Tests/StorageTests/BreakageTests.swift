@@ -259,6 +259,17 @@ struct BreakageTests {
         #expect(try missing.check() == false)
     }
 
+    @Test(.enabled(if: !isRoot)) func `an inbox in a missing folder of a read-only one names the permission`() throws {
+        let scratch = ScratchFolder()
+        mkdir(scratch("closed"), 0o500)
+        let inbox = try InboxRig(scratch: scratch, inboxPath: scratch("closed/sub/inbox")).inbox
+        let atCheck = #expect(throws: StorageError.self) { try inbox.check() }
+        let atUse = #expect(throws: StorageError.self) { try inbox.prepare() }
+        for error in [atCheck, atUse] {
+            #expect(error?.code == .noPermission && error?.description.contains("closed is not writable") == true)
+        }
+    }
+
     // MARK: Amounts
 
     @Test("R8, R13: limits are held against the offer and while writing")

@@ -45,9 +45,7 @@ final class InboxFilesystem: Sendable {
         } catch {
             guard error.code == .notFound, identity.withLock({ $0 }) == nil else { throw error }
             let parent = AbsolutePath.parent(of: path)
-            guard faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) == 0 else {
-                throw StorageError(errno, "could not create the inbox \(shown(path))")
-            }
+            guard faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) == 0 else { throw creationError(errno) }
             var status = stat()
             guard fstatat(AT_FDCWD, parent, &status, 0) == 0, status.st_mode & S_IFMT == S_IFDIR else {
                 throw StorageError(ENOTDIR, "could not create the inbox \(shown(path))")
@@ -63,6 +61,21 @@ final class InboxFilesystem: Sendable {
         return fstatat(AT_FDCWD, path, &status, 0) != 0 || status.st_mode & S_IFMT != S_IFDIR
     }
 
+    /// The failure of creating the inbox. Where its folder is missing, also whether the user may create that.
+    private func creationError(_ code: Int32) -> StorageError {
+        let text = "could not create the inbox \(shown(path))"
+        guard code == ENOENT else { return StorageError(code, text) }
+        var ancestor = AbsolutePath.parent(of: path)
+        repeat {
+            ancestor = AbsolutePath.parent(of: ancestor)
+            if faccessat(AT_FDCWD, ancestor, W_OK | X_OK, AT_EACCESS) == 0 { break }
+            if errno != ENOENT {
+                return StorageError(errno, "\(text): its folder is missing, and \(shown(ancestor)) is not writable")
+            }
+        } while ancestor != "/"
+        return StorageError(code, text)
+    }
+
     private func create() throws(StorageError) {
         if let known = identity.withLock({ $0 }) {
             let parent = try FileDescriptor.openDirectory(path: AbsolutePath.parent(of: path)).status()
@@ -72,7 +85,7 @@ final class InboxFilesystem: Sendable {
         }
         guard mkdir(path, 0o700) == 0 else {
             if errno == EEXIST { return }
-            throw StorageError(errno, "could not create the inbox \(shown(path))")
+            throw creationError(errno)
         }
         // The umask may have removed bits.
         chmod(path, 0o700)
