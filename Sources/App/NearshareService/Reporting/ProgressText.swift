@@ -2,9 +2,9 @@ internal import Nearshare
 
 /// The texts of progress that the terminal and notifications have in common.
 package enum ProgressText {
-    /// The bytes that have been transferred, and the total where it is known: "1.0 MB of 2.0 MB".
+    /// The bytes that have been transferred, and the total where it is known: "1.0 MB of 2.0 MB", "1.0 MB so far".
     package static func byteCounts(_ done: UInt64, of total: UInt64?) -> String {
-        done.formattedByteCount + (total.map { " of \($0.formattedByteCount)" } ?? "")
+        done.formattedByteCount + (total.map { " of \($0.formattedByteCount)" } ?? " so far")
     }
 
     /// The completed part, 0 to 100; an empty transfer is complete.
