@@ -251,6 +251,17 @@ struct SendOperationTests {
         #expect(reporter.sent.map(\.outcome) == [.cancelled(by: .local)])
     }
 
+    @Test func `a receiver that has taken a part is no longer new`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let failure = try await bea.listening {
+            _ = await $0.accept(into: OutputSink(descriptor: -1, limit: 2)).result
+        } _: { _ in
+            try await run(try operation(ada), ada, to: "bea")
+        }
+        #expect(failure != nil)
+        #expect(try ada.trust(in: bea.fingerprint) == .seen)
+    }
+
     @Test func `the same content has the same resume key, unless resuming is off`() async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         let keys = Mutex<[[UInt8]]>([])

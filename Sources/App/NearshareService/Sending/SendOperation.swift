@@ -484,7 +484,8 @@ package final class SendOperation: Sendable {
             throw failure
         }
         report(result, of: transfer, to: peer.id, name: name, content: source.label, canResume: canResume)
-        if result.isStored, let name = try? await connection.peerName {
+        // A receiver that has taken a part has accepted, and knows this machine from then on as well.
+        if result.isStored || attempt.byteCount > 0, let name = try? await connection.peerName {
             try? machine.trust.recordContact(
                 with: peer, named: name, version: connection.version, at: SystemClock.wall())
         }
