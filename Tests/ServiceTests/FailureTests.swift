@@ -19,7 +19,7 @@ struct FailureTests {
 
     @Test func `content that is not stored is named with its receiver, and a lost link with what the receiver can expect`() {
         let failed = TransferOutcome.failed(.storageFailed, at: .remote)
-        #expect(failed.sentence("bea", content: "a.jpg") == "bea could not store a.jpg")
+        #expect(failed.sentence("bea", content: "a.jpg") == "bea could not store a.jpg; the reason is shown there")
         let cancelled = TransferOutcome.cancelled(by: .remote)
         #expect(
             cancelled.sentence("bea") == "bea cancelled the transfer; what has arrived is kept: repeat the send to resume")

@@ -55,7 +55,8 @@ extension TransferOutcome {
         case .failed(.refused, at: .remote): "the content did not match the offer, and was refused"
         case .failed(.tooLarge, at: .local): "it is larger than the limit; see --max-size"
         case .failed(.tooLarge, at: .remote): "it is larger than \(name) accepts; see --max-size and --max-per-peer there"
-        case .failed(.storageFailed, _): "\(name) could not store \(content)"
+        // The receiver may write to a program that has ended.
+        case .failed(.storageFailed, _): "\(name) could not store \(content); the reason is shown there"
         case .failed: "the transfer could not continue"
         case .interrupted: "the connection to \(name) was lost; \(again)"
         }

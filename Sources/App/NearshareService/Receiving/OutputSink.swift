@@ -52,7 +52,8 @@ final class OutputSink: ResourceSink {
         do throws(SystemCallError) {
             try DescriptorIO.writeAll(bytes, to: descriptor)
         } catch {
-            throw StorageError(.failed, "could not write to standard output: \(systemErrorText(error.code))")
+            let reason = error.code == EPIPE ? "the program that reads it has ended" : systemErrorText(error.code)
+            throw StorageError(.failed, "could not write to standard output: \(reason)")
         }
     }
 
