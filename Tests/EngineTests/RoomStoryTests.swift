@@ -182,6 +182,18 @@ import Testing
         #expect(apply(.gone(key)).isEmpty)
     }
 
+    @Test("a machine that announces the local id is noticed where it is not this one", arguments: [true, false])
+    func otherMachine(isOwn: Bool) throws {
+        let own = LocalIdentity(seed: [UInt8](repeating: 8, count: 64)).peerID
+        var table = NearbyPeerTable(ownID: own)
+        let record = PeerTXTRecord(id: own, name: try DisplayName("ben"))
+        let address = LinkAddress(host: "192.0.2.1", port: 7)
+        let key = ServiceSighting.Key(instance: "ben", interfaceIndex: 1, isIPv6: false)
+        let changes = table.apply(
+            .seen(ServiceSighting(key: key, address: address, txt: record.strings, isOwn: isOwn)))
+        #expect(changes.isEmpty && table.otherMachine == (isOwn ? nil : address))
+    }
+
     @Test("wrong arguments are errors") func wrongArguments() async throws {
         try await withNodes(1, .memory) { _, nodes in
             for name in ["", String(repeating: "a", count: 64)] {

@@ -78,6 +78,9 @@ package struct NearbyPeerTable: Sendable {
     private var lastOrder: UInt64 = 0
     private let ownID: PeerID
 
+    /// An address at which another machine announces the local node's id, which any host can do; nil while none was seen.
+    package private(set) var otherMachine: LinkAddress?
+
     /// The peers by identifier.
     package private(set) var peers: [PeerID: NearbyPeer] = [:]
 
@@ -104,6 +107,9 @@ package struct NearbyPeerTable: Sendable {
             return refresh(old.record.id)
         case .seen(let seen):
             guard let record = PeerTXTRecord(strings: seen.txt), record.id != ownID else {
+                if !seen.isOwn, seen.address.medium == .network, PeerTXTRecord(strings: seen.txt)?.id == ownID {
+                    otherMachine = otherMachine ?? seen.address
+                }
                 guard let old = sightings.removeValue(forKey: seen.key) else { return [] }
                 return refresh(old.record.id)
             }

@@ -24,7 +24,22 @@ extension Node {
         } catch {
             throw .unavailable(error.description)
         }
-        return NearbyChanges(events: events, ownID: id)
+        return nearbyChanges(events)
+    }
+
+    private func nearbyChanges(_ events: AsyncThrowingStream<DiscoveryEvent, any Error>) -> NearbyChanges {
+        NearbyChanges(events: events, ownID: id) { [weak self] address in self?.warnOfOtherMachine(at: address) }
+    }
+
+    /// Warns once of a machine that may have a copy of this node's key.
+    private func warnOfOtherMachine(at address: LinkAddress) {
+        let isFirst = state.withLock { state in
+            defer { state.hasWarnedOfOtherMachine = true }
+            return !state.hasWarnedOfOtherMachine
+        }
+        guard isFirst else { return }
+        settings.log.warning(
+            "another machine, at \(address), announces the id of this one; one key must not run on two machines at once")
     }
 
     /// Browses the given media. A peer on several is one peer, with its addresses in the order in which they are worth trying.
@@ -55,7 +70,7 @@ extension Node {
             }
         }
         guard !found.isEmpty else { throw failure ?? .unavailable("there is no medium to browse") }
-        return NearbyChanges(events: merged(found.map(\.events)), ownID: id)
+        return nearbyChanges(merged(found.map(\.events)))
     }
 
     /// Merges the events of several discovery engines; ``DiscoveryEvent/settled`` follows when all engines have settled or ended.
@@ -207,15 +222,22 @@ package struct NearbyChanges: AsyncSequence, Sendable {
     let events: AsyncThrowingStream<DiscoveryEvent, any Error>
     private let reader: DiscoveryEventReader
     private let ownID: PeerID
+    private let onOtherMachine: @Sendable (LinkAddress) -> Void
 
-    init(events: AsyncThrowingStream<DiscoveryEvent, any Error>, ownID: PeerID) {
+    /// - Parameter onOtherMachine: called when another machine announces the local node's id.
+    init(
+        events: AsyncThrowingStream<DiscoveryEvent, any Error>, ownID: PeerID,
+        onOtherMachine: @escaping @Sendable (LinkAddress) -> Void = { _ in }
+    ) {
         self.events = events
+        self.onOtherMachine = onOtherMachine
         reader = DiscoveryEventReader(events)
         self.ownID = ownID
     }
 
     package struct AsyncIterator: AsyncIteratorProtocol {
         fileprivate let reader: DiscoveryEventReader
+        fileprivate let onOtherMachine: @Sendable (LinkAddress) -> Void
         var table: NearbyPeerTable
         var queued: ArraySlice<BrowseEvent> = []
 
@@ -224,13 +246,17 @@ package struct NearbyChanges: AsyncSequence, Sendable {
         ) async throws -> BrowseEvent? {
             while queued.isEmpty {
                 guard let event = try await reader.next() else { return nil }
+                let isKnown = table.otherMachine != nil
                 queued = event == .settled ? [.settled] : table.apply(event).map { BrowseEvent($0) }[...]
+                if !isKnown, let address = table.otherMachine { onOtherMachine(address) }
             }
             return queued.removeFirst()
         }
     }
 
-    package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(reader: reader, table: NearbyPeerTable(ownID: ownID)) }
+    package func makeAsyncIterator() -> AsyncIterator {
+        AsyncIterator(reader: reader, onOtherMachine: onOtherMachine, table: NearbyPeerTable(ownID: ownID))
+    }
 }
 
 /// Reads a stream for tasks that may do so at the same time. `AsyncThrowingStream` itself traps when two of them wait.

@@ -39,6 +39,7 @@ public final class Node: Sendable {
         var radio: Radio?
         var sessions: [SessionID: Session] = [:]
         var networkMonitor: (any NetworkMonitor)?
+        var hasWarnedOfOtherMachine = false
         /// This node as a LocalSend device; nil where it is none.
         var localSend: LocalSendServer?
         var linkReceiver: (@Sendable (PassedLink) async -> Bool)?
