@@ -1377,6 +1377,7 @@ private final class ChatHarness {
             [ChatHarness.contact(ChatHarness.ben, "benjamin")],
         ]
         let chat = ChatHarness()
+        chat.screen.contacts = [:]
         chat.write("/chat ben")
         chat.handle(.replied(.lookup("ben"), missing))
         for contacts in doubtful {

@@ -77,7 +77,7 @@ import Testing
         try #require(write(path, "hello"))
         let archive = try ZipSource(of: try FileSource(paths: [folder.path]), named: Self.name)
         #expect(try Self.read(archive).count == archive.offer.totalSize.map { Int($0) })
-        try #require(write(path, "hello, more"))
+        try #require(write(path, "other, more"))
         #expect(throws: StorageError.self) { try Self.read(archive) }
     }
 
