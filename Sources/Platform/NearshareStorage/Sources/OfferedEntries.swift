@@ -8,11 +8,10 @@ struct OfferedEntries: Sendable {
     static let maximumByteCount = 8 << 20
 
     /// Limit on sampled files. Each costs a system call or two, and up to 137 bytes.
-    private static let maximumSampleCount = 10_000
+    private static let maximumSampleCount = 1_000
 
     /// For each entry: item, kind, size, modified, permissions, depth, the last component of its path, and the target of a link, or
-    /// the sample of a file.
-    /// The other components are those of the folder before it.
+    /// the sample of a file. The other components of its path are those of the folder before it.
     private var bytes: [UInt8] = []
     /// Whether all entries are kept; otherwise none is.
     private(set) var isComplete = true
