@@ -72,5 +72,8 @@ final class IdentityUse: Sendable {
         }
     }
 
-    private static func processText(_ id: Int32?) -> String { id.map { "process \($0)" } ?? "another process" }
+    /// - Parameter id: 0 or nil where it is not known.
+    private static func processText(_ id: Int32?) -> String {
+        id.flatMap { $0 > 0 ? "process \($0)" : nil } ?? "another process"
+    }
 }
