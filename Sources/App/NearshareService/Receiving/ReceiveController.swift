@@ -139,7 +139,9 @@ package final class ReceiveController: Sendable {
             return false
         case .ended(let outcome):
             recorder.recordUnreceived(invitation, outcome)
-            recorder.reportEnd(of: invitation, outcome, earlierByteCount: decider.receivedByteCount(of: invitation))
+            recorder.reportEnd(
+                of: invitation, outcome,
+                earlierByteCount: outcome == .interrupted ? decider.receivedByteCount(of: invitation) : 0)
             return false
         case .accept(let policy, let part, let reserved, let consent, let number):
             let reservation = QuotaReservation(

@@ -69,7 +69,7 @@ struct ReceiveRecorder: Sendable {
     ) {
         let name = name(of: invitation.peer)
         var detail = detail
-        if outcome == .interrupted {
+        if outcome == .interrupted, detail == nil {
             detail = outcome.receiverSentence(name, isResumable: false, earlierByteCount: earlierByteCount)
         }
         report(
