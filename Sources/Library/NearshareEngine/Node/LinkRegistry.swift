@@ -21,9 +21,7 @@ struct LinkRegistry {
         /// The bytes a second that it moves while it is used; nil for one that stays however slow it is.
         var rate: (MonotonicInstant) -> Int? = { _ in nil }
         var end: @Sendable () -> Void
-        /// Whether it is a browser's or a LocalSend device's.
-        let isForeign: Bool
-        /// Whether it serves a request: other foreign links of its own source do not take its slot.
+        /// Whether it serves a request. Then a browser or a LocalSend device at the same source cannot take its slot.
         var isServing: (MonotonicInstant) -> Bool = { _ in false }
         var isProven = false
         var isFriend = false
@@ -64,12 +62,12 @@ struct LinkRegistry {
         var evicted: (@Sendable () -> Void)?
         if isFromFullSource || open.count >= limits.links {
             evicted = evict(now: now, for: isFromFullSource ? source : nil) { link in
-                !isFromFullSource || link.source == source && !(isForeign && link.isServing(now))
+                !(isFromFullSource && isForeign && link.isServing(now))
             }
             if evicted == nil { return .refused }
         }
         lastSlot += 1
-        incoming[lastSlot] = Incoming(source: source, unusedSince: { _ in now }, end: end, isForeign: isForeign)
+        incoming[lastSlot] = Incoming(source: source, unusedSince: { _ in now }, end: end)
         return .admitted(lastSlot, end: evicted)
     }
 
@@ -117,14 +115,15 @@ struct LinkRegistry {
     ) -> (@Sendable () -> Void)? {
         let open = incoming.filter { !$0.value.isEvicted && !$0.value.isFriend && !$0.value.isJoined }
         let counts = Dictionary(grouping: open.values, by: \.source).mapValues(\.count)
-        let unused = open.compactMap { slot, link -> (slot: Slot, count: Int, since: MonotonicInstant)? in
-            guard isCandidate(link), let since = link.unusedSince(now) else { return nil }
+        let candidates = open.filter { (source == nil || $0.value.source == source) && isCandidate($0.value) }
+        let unused = candidates.compactMap { slot, link -> (slot: Slot, count: Int, since: MonotonicInstant)? in
+            guard let since = link.unusedSince(now) else { return nil }
             if link.isProven || link.source.isMember, now - since < Self.grace { return nil }
             return (slot, counts[link.source, default: 0], since)
         }
-        let slow = open.compactMap { slot, link -> (slot: Slot, count: Int, rate: Int)? in
+        let slow = candidates.compactMap { slot, link -> (slot: Slot, count: Int, rate: Int)? in
             let count = counts[link.source, default: 0]
-            guard isCandidate(link), source != nil || count > 1, let rate = link.rate(now), rate < ProgressMeter.minimumRate
+            guard source != nil || count > 1, let rate = link.rate(now), rate < ProgressMeter.minimumRate
             else { return nil }
             return (slot, count, rate)
         }
