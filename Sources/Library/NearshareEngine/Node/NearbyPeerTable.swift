@@ -106,10 +106,11 @@ package struct NearbyPeerTable: Sendable {
             guard let old = sightings.removeValue(forKey: key) else { return [] }
             return refresh(old.record.id)
         case .seen(let seen):
-            guard let record = PeerTXTRecord(strings: seen.txt), record.id != ownID else {
-                if !seen.isOwn, seen.address.medium == .network, PeerTXTRecord(strings: seen.txt)?.id == ownID {
-                    otherMachine = otherMachine ?? seen.address
-                }
+            let parsed = PeerTXTRecord(strings: seen.txt)
+            if parsed?.id == ownID, !seen.isOwn, seen.address.medium == .network {
+                otherMachine = otherMachine ?? seen.address
+            }
+            guard let record = parsed, record.id != ownID else {
                 guard let old = sightings.removeValue(forKey: seen.key) else { return [] }
                 return refresh(old.record.id)
             }
