@@ -40,8 +40,8 @@ import Testing
         let direct = limits.links * (link + limits.connection.incomingTransfers * transfer)
         // Incoming and outgoing ones together.
         let mesh = MeshMachine.maximumLinkCount * link
-        // Those of the mesh and direct ones.
-        let waiting = 2 * WaitingLinks.maximumCount * waitingLink
+        // Direct ones, and those that wait for the rate of the mesh or for a place in it.
+        let waiting = 3 * WaitingLinks.maximumCount * waitingLink
         // Links whose first bytes are awaited, and those that are told that there is no place.
         let others = UnreadLinks.maximumCount * Cost(threads: 1, descriptors: 1) + 3 * RefusedLinks.maximumCount * link
         // Each command sends over a link of its own.

@@ -172,7 +172,7 @@ struct MeshLinkPacerTests {
         let hasLinks = [host, address("192.0.2.2")].map { pacer.hasLinksAwaitingPlace(from: $0) }
         let first = numbers.filter { pacer.isNext($0) }
         #expect(hasLinks == [true, false] && first == [numbers[0]])
-        pacer.remove(numbers[0])
+        pacer.removeAwaitingPlace(numbers[0])
         let second = numbers.filter { pacer.isNext($0) }
         let early = pacer.awaitPlaceLonger(numbers[1], now: start + WaitingLinks.maximumWaitTime)
         let late = pacer.awaitPlaceLonger(numbers[1], now: start + MeshLinkPacer.maximumPlaceWaitTime)
@@ -182,5 +182,21 @@ struct MeshLinkPacerTests {
         isOpen.withLock { $0 = false }
         let closed = pacer.hasLinksAwaitingPlace(from: host)
         #expect(!closed)
+    }
+
+    @Test func `R3: links that wait for places leave the links that wait for the rate their room`() {
+        var pacer = MeshLinkPacer()
+        for host in 1...20 {
+            for _ in 0..<MeshLinkPacer.placeQueueCapacity {
+                _ = pacer.awaitPlace(address("10.0.0.\(host)"), isOpen: { true }, now: start)
+            }
+        }
+        let host = address("192.0.2.1")
+        for _ in 0..<MeshLinkPacer.openingsPerAddress { _ = pacer.admit(host, isOpen: { true }, now: start) }
+        let step = pacer.admit(host, isOpen: { true }, now: start)
+        guard case .wait = step else {
+            Issue.record("\(step)")
+            return
+        }
     }
 }

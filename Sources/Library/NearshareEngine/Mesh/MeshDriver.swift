@@ -123,21 +123,22 @@ package final class MeshDriver: Sendable {
     private func open(_ link: any StreamLink) async -> MeshLinkID? {
         let hasPredecessors = pacer.withLock { $0.hasLinksAwaitingPlace(from: link.remote) }
         if !hasPredecessors, let id = router.open(link) { return id }
-        var step = pacer.withLock { pacer in
+        let step = pacer.withLock { pacer in
             pacer.awaitPlace(link.remote, isOpen: { !link.isFinishedByPeer }, now: settings.clock())
         }
-        while case .wait(let number) = step {
-            if await tasks.stopping.isFulfilled(within: WaitingLinks.waitTime) || Task.isCancelled {
-                pacer.withLock { $0.remove(number) }
-                return nil
-            }
-            if pacer.withLock({ $0.isNext(number) }), let id = router.open(link) {
-                pacer.withLock { $0.remove(number) }
-                return id
-            }
-            step = pacer.withLock { $0.awaitPlaceLonger(number, now: settings.clock()) }
-        }
-        return nil
+        var place: MeshLinkID?
+        _ = await WaitingLinks.awaitTurn(
+            after: step, stopping: tasks.stopping,
+            admit: { number in
+                guard pacer.withLock({ $0.isNext(number) }), let id = router.open(link) else {
+                    return pacer.withLock { $0.awaitPlaceLonger(number, now: settings.clock()) }
+                }
+                place = id
+                pacer.withLock { $0.removeAwaitingPlace(number) }
+                return .serve
+            },
+            remove: { number in pacer.withLock { $0.removeAwaitingPlace(number) } })
+        return place
     }
 
     private func admit(_ link: any StreamLink) async -> Bool {

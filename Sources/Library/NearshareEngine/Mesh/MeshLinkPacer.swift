@@ -30,6 +30,7 @@ struct MeshLinkPacer: Sendable {
         atMost: Self.openingsPerAddress - 1, ofAll: Self.openings, within: Self.period)
     private var waited = SourceRateLimiter(atMost: Self.openingsPerAddress, ofAll: Self.openings, within: Self.period)
     private var waiting = WaitingLinks()
+    private var waitingForPlace = WaitingLinks()
 
     /// Decides about a new link.
     /// - Parameter isOpen: whether the peer has not closed it; asked only beyond the rate.
@@ -52,6 +53,9 @@ struct MeshLinkPacer: Sendable {
         return waiting.waitOn(number, now: now)
     }
 
+    /// Removes a link that waits no longer for the rate.
+    mutating func remove(_ number: UInt64) { waiting.remove(number) }
+
     // MARK: Places
 
     /// Links of a source that wait for a place, besides those that wait for the rate.
@@ -62,7 +66,7 @@ struct MeshLinkPacer: Sendable {
 
     /// Whether links of the same source wait for a place, so that a new one has to wait behind them.
     mutating func hasLinksAwaitingPlace(from address: LinkAddress) -> Bool {
-        waiting.hasLinks(in: Self.placeQueue(of: address))
+        waitingForPlace.hasLinks(in: address.sourceName)
     }
 
     /// Lets a link wait for which no other one gives way yet, behind those of its source that were opened before it. Where links
@@ -71,21 +75,20 @@ struct MeshLinkPacer: Sendable {
     mutating func awaitPlace(
         _ address: LinkAddress, isOpen: @escaping @Sendable () -> Bool, now: MonotonicInstant
     ) -> WaitingLinks.Step {
-        let queue = Self.placeQueue(of: address)
-        guard isOpen(), waiting.count(in: queue) < Self.placeQueueCapacity else { return .close }
-        return waiting.insert(address, queue: queue, isOpen: isOpen, now: now)
+        let queue = address.sourceName
+        guard isOpen(), waitingForPlace.count(in: queue) < Self.placeQueueCapacity else { return .close }
+        return waitingForPlace.insert(address, queue: queue, isOpen: isOpen, now: now)
     }
 
     /// Whether a link that waits for a place is the next one of its source.
-    mutating func isNext(_ number: UInt64) -> Bool { waiting.addressOfFirst(number) != nil }
+    mutating func isNext(_ number: UInt64) -> Bool { waitingForPlace.addressOfFirst(number) != nil }
 
     /// Lets a link wait on for which no other one gives way yet.
     mutating func awaitPlaceLonger(_ number: UInt64, now: MonotonicInstant) -> WaitingLinks.Step {
-        waiting.isOpen(number) ? waiting.waitOn(number, atMost: Self.maximumPlaceWaitTime, now: now) : .close
+        waitingForPlace.isOpen(number)
+            ? waitingForPlace.waitOn(number, atMost: Self.maximumPlaceWaitTime, now: now) : .close
     }
 
-    private static func placeQueue(of address: LinkAddress) -> String { "place of \(address.sourceName)" }
-
-    /// Removes a link that waits no longer.
-    mutating func remove(_ number: UInt64) { waiting.remove(number) }
+    /// Removes a link that waits no longer for a place.
+    mutating func removeAwaitingPlace(_ number: UInt64) { waitingForPlace.remove(number) }
 }

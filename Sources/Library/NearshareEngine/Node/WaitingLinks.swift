@@ -97,7 +97,8 @@ struct WaitingLinks: Sendable {
     ) async -> Bool {
         var step = step
         while case .wait(let number) = step {
-            if await stopping.isFulfilled(within: waitTime) || Task.isCancelled {
+            // Timed: nothing signals that the rate permits another link, or that another link may give way.
+            if await stopping.isFulfilled(within: Self.waitTime) || Task.isCancelled {
                 remove(number)
                 return false
             }
