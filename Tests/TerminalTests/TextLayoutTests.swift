@@ -42,7 +42,8 @@ import Testing
         #expect(TextLayout.wrapWords("12345678  b", columns: 8) == ["12345678", "  b"])
         #expect(TextLayout.wrapWords("  one two", columns: 7) == ["  one", "    two"])
         #expect(TextLayout.wrapWords("a https://x/long b", columns: 8) == ["a", "  https://x/long", "  b"])
-        #expect(TextLayout.wrapWords("", columns: 1) == [""] && TextLayout.wrapWords("   ", columns: 1) == ["   "])
+        #expect(TextLayout.wrapWords("", columns: 1) == [""] && TextLayout.wrapWords("   ", columns: 1) == [""])
+        #expect(TextLayout.wrapWords("one two    ", columns: 5) == ["one", "  two"])
     }
 
     /// 30 columns wide.

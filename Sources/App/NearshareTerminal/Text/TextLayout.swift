@@ -197,7 +197,8 @@ package enum TextLayout {
                 row = pieces.last ?? ""
             }
         }
-        return rows + [row]
+        // Behind a question that fits, the answer follows the space at its end.
+        return rows + [TerminalText.width(of: row) > columns ? withoutTrailingSpaces(row.unicodeScalars) : row]
     }
 
     private static func isAddress(_ word: some StringProtocol) -> Bool {
