@@ -26,11 +26,25 @@ import Testing
         #expect(lines.allSatisfy { TerminalText.width(of: $0) <= 80 })
     }
 
+    @Test func `a value that does not fit beside its name stands below it, as does one whose origin is long`() {
+        let setting = EffectiveSettings.Setting(
+            name: "configuration", value: String(repeating: "word ", count: 10) + "end", origin: .default)
+        #expect(
+            ConfigCommand.lines([setting, settings[0]], columns: 60).prefix(2) == [
+                "configuration", "  \(setting.value ?? "")",
+            ])
+        let chosen = EffectiveSettings.Setting(name: "a", value: "123456", origin: .state)
+        #expect(
+            ConfigCommand.lines([chosen], columns: 20) == [
+                "a", "  123456", "      chosen with", "        `nearshare", "        identity`",
+            ])
+    }
+
     @Test func `a narrow terminal has each value below its name`() {
         #expect(
             ConfigCommand.lines(settings, columns: 40) == [
                 "accept", "  friends  config.toml, line 3",
-                "inbox", "  /home/anna/\(String(repeating: "x", count: 40))", "    default",
+                "inbox", "  /home/anna/\(String(repeating: "x", count: 40))", "      default",
                 "configuration directory", "  /home/anna/.config  default",
                 "port", "  none  environment, X",
             ])
@@ -41,7 +55,7 @@ import Testing
             name: "accept", value: "ask (without a terminal, not about friends)", origin: .default)
         #expect(
             ConfigCommand.lines([setting, settings[2]], columns: 30) == [
-                "accept", "  ask (without a terminal, not", "    about friends)", "    default",
+                "accept", "  ask (without a terminal, not", "    about friends)", "      default",
                 "configuration directory", "  /home/anna/.config  default",
             ])
     }

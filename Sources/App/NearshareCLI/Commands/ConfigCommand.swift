@@ -33,7 +33,8 @@ struct ConfigCommand: AsyncParsableCommand {
     }
 
     /// The table of names, values and origins. On a terminal, files are named without their folder, which is a row of its own, and
-    /// the origin of a long value stands on the next line; where not even short values fit, each stands below its name.
+    /// the origin of a long value stands on the next line. A value that does not fit beside its name stands below it; where not
+    /// even short ones fit, each does.
     /// - Parameter columns: width of the terminal; nil for other outputs.
     static func lines(_ settings: [EffectiveSettings.Setting], columns: Int?) -> [String] {
         let rows = settings.map { setting in
@@ -50,7 +51,8 @@ struct ConfigCommand: AsyncParsableCommand {
         let lines = Table.lines(rows.map { TerminalText.width(of: $0[1]) > availableColumns ? [$0[0], ""] : $0 })
         return zip(rows, lines).flatMap { row, line in
             guard TerminalText.width(of: row[1]) > availableColumns else { return [line] }
-            return [line + row[1], "    \(row[2])"]
+            let long = line + row[1]
+            return TerminalText.width(of: long) > columns ? stacked(row, columns: columns) : [long, "    \(row[2])"]
         }
     }
 
@@ -58,7 +60,7 @@ struct ConfigCommand: AsyncParsableCommand {
     private static func stacked(_ row: [String], columns: Int) -> [String] {
         let line = "  \(row[1])  \(row[2])"
         guard TerminalText.width(of: line) > columns else { return [row[0], line] }
-        return [row[0]] + TextLayout.wrapWords("  \(row[1])", columns: columns) + ["    \(row[2])"]
+        return [row[0]] + ["  \(row[1])", "      \(row[2])"].flatMap { TextLayout.wrapWords($0, columns: columns) }
     }
 
     private static let minimumValueColumns = 8
