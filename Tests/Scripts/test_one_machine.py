@@ -96,6 +96,11 @@ class OneMachineStory(Story):
         lines = ["trip/", "trip/a.jpg  (1.0 KB)", "trip/day/", "trip/day/c.jpg  (1.0 KB)"]
         self.assertEqual(lines, listed.stdout.decode().splitlines())
         self.assertIn("2 files in 2 folders, 2.0 KB; nothing was sent", listed.stderr.decode())
+        unused = ["send", "--dry-run", *trip, "--exclude", "none"]
+        self.assertIn("--exclude 'none' leaves nothing out", self.ben.run(*unused).stderr.decode())
+        self.assertNotIn("none", self.ben.run(*unused, "--quiet").stderr.decode())
+        events = [json.loads(line) for line in self.ben.run(*unused, "--json").stdout.splitlines()]
+        self.assertEqual(["none"], [event["pattern"] for event in events if event["event"] == "unused_exclusion"])
         anna = self.anna.receive()
         self.assertCode(0, self.ben.run("send", *trip, "--to", anna.address))
         anna.wait_for("finished")

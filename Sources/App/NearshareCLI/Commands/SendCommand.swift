@@ -156,8 +156,7 @@ struct SendCommand: AsyncParsableCommand {
                 return try Self.failIfUnreadable(source.unreadableCount)
             }
             let reporter = makeSendReporter(isJSON: output.json, isQuiet: quiet)
-            var source = try makeSource(for: machine)
-            source.rateLimit = limit.map { TransmissionLimit(bytesPerSecond: $0.bytes) }
+            let source = try makeSource()
             reportLeftOut(source.skipped)
             let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
             let unreadableCount = source.unreadableCount
@@ -215,8 +214,7 @@ struct SendCommand: AsyncParsableCommand {
         guard let picker = try DialogPicker.ofDesktop(knowing: machine.trust.read()) else {
             try DialogPicker.openTerminal(sending: localPaths())
         }
-        var source = try makeSource(for: machine)
-        source.rateLimit = limit.map { TransmissionLimit(bytesPerSecond: $0.bytes) }
+        let source = try makeSource()
         notifications.setContent(source.label)
         let operation = SendOperation(
             machine: machine, source: source, reporter: notifications,
@@ -304,8 +302,15 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     private func reportLeftOut(_ reasons: [String]) {
-        for reason in reasons {
-            output.json ? JSONEvents.emit("left_out", ["reason": .string(reason)]) : Console.warn("left out: \(reason)")
+        for reason in reasons { warn("left out: \(reason)", event: "left_out", ["reason": .string(reason)]) }
+    }
+
+    /// Writes a warning, or its JSON event; with --quiet no warning.
+    private func warn(_ text: String, event: String, _ members: [String: JSONValue]) {
+        if output.json {
+            JSONEvents.emit(event, members)
+        } else if !quiet {
+            Console.warn(text)
         }
     }
 
@@ -336,7 +341,13 @@ struct SendCommand: AsyncParsableCommand {
         if !output.json, !quiet { Console.notice("\(counts.text), \(size); nothing was sent") }
     }
 
-    private func makeSource(for machine: LocalMachine) throws -> SendSource {
+    private func makeSource() throws -> SendSource {
+        var source = try makeUnlimitedSource()
+        source.rateLimit = limit.map { TransmissionLimit(bytesPerSecond: $0.bytes) }
+        return source
+    }
+
+    private func makeUnlimitedSource() throws -> SendSource {
         if let text {
             let limit = TextSource.maximumByteCount
             return try .text(
@@ -369,7 +380,9 @@ struct SendCommand: AsyncParsableCommand {
         for file in excludeFrom { try options.exclusions.add(linesOf: ResolvedPath.of(file)) }
         let source = try FileSource(localPaths: localPaths(), options: options)
         for pattern in source.unusedExclusions {
-            Console.warn("--exclude '\(TerminalText.escaped(pattern))' matches nothing that is sent")
+            warn(
+                "--exclude '\(TerminalText.escaped(pattern))' leaves nothing out", event: "unused_exclusion",
+                ["pattern": .string(pattern)])
         }
         return source
     }
