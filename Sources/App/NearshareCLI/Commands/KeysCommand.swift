@@ -210,7 +210,10 @@ private enum KeysFile {
         defer { close(descriptor) }
         let bytes = Array(text.utf8)
         // A few hundred bytes are written in one call, unless the disk is full.
-        guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count else {
+        let writtenCount = Glibc.write(descriptor, bytes, bytes.count)
+        guard writtenCount == bytes.count else {
+            // A write of fewer bytes sets no error.
+            if writtenCount >= 0 { errno = ENOSPC }
             let problem = failure("could not write", path)
             unlink(path)
             throw problem
