@@ -1,6 +1,7 @@
 package import NearshareInterfaces
 
-/// A link that passes all to another one, but for what the type implements itself.
+/// A link that forwards every requirement of ``StreamLink`` that its type does not implement itself to another link. It has no
+/// ``StreamLink/passableDescriptor``: the process that is passed the socket would bypass the type.
 package protocol ForwardingLink: StreamLink {
     var inner: any StreamLink { get }
 }
@@ -17,6 +18,10 @@ extension ForwardingLink {
         try inner.writeWithoutBlocking(bytes)
     }
 
+    package var isFinishedByPeer: Bool { inner.isFinishedByPeer }
+    package var unacknowledgedByteCount: Int? { inner.unacknowledgedByteCount }
+
+    package func setSilenceTimeout(_ timeout: Duration) { inner.setSilenceTimeout(timeout) }
     package func finishWriting() { inner.finishWriting() }
     package func close() { inner.close() }
 }
