@@ -108,19 +108,22 @@ package final class MeshDriver: Sendable {
     /// Exchanges frames over a link that a neighbour has opened, until the link ends.
     func run(over link: any StreamLink) async {
         guard await admit(link) else {
-            settings.log.debug("mesh: link to \(link.remote) closed: this address opens too many")
+            if !isStopping {
+                settings.log.debug("mesh: link to \(link.remote) closed: it was not admitted within the rate of its address")
+            }
             return link.close()
         }
-        guard let id = await open(link) else {
-            settings.log.debug("mesh: link to \(link.remote) closed: no other one gives way")
+        guard let id = await awaitPlace(for: link) else {
+            if !isStopping { settings.log.debug("mesh: link to \(link.remote) closed: it got no place") }
             return link.close()
         }
         await router.run(over: link, as: id)
     }
 
-    /// Opens a link that a neighbour has opened, when another one gives way to it, and after those of its source that wait longer.
-    /// - Returns: nil when it waits in vain, or the node stops.
-    private func open(_ link: any StreamLink) async -> MeshLinkID? {
+    /// Gives a neighbour's link a place in the mesh: at once when there is room or another link gives way, otherwise after the
+    /// links of its source that have waited longer.
+    /// - Returns: nil at the timeout, when the peer has closed the link, or when the node stops.
+    private func awaitPlace(for link: any StreamLink) async -> MeshLinkID? {
         let hasPredecessors = pacer.withLock { $0.hasLinksAwaitingPlace(from: link.remote) }
         if !hasPredecessors, let id = router.open(link) { return id }
         let step = pacer.withLock { pacer in
