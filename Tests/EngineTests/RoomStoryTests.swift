@@ -191,7 +191,7 @@ import Testing
         let key = ServiceSighting.Key(instance: "ben", interfaceIndex: 1, isIPv6: false)
         let changes = table.apply(
             .seen(ServiceSighting(key: key, address: address, txt: record.strings, isOwn: isOwn)))
-        #expect(changes.isEmpty && table.otherMachine == (isOwn ? nil : address))
+        #expect(changes.isEmpty && table.conflictingAddress == (isOwn ? nil : address))
     }
 
     @Test("wrong arguments are errors") func wrongArguments() async throws {

@@ -78,14 +78,14 @@ import Testing
         let wasAnnounced = table.remove(anna.peerID)
         #expect(wasAnnounced)
         let forged = mallory.signingKey.publicKey
-        #expect(table.comparePin(of: anna.peerID, with: forged) == .contested)
+        #expect(table.pinVerdict(on: forged, of: anna.peerID) == .contested)
         table.insert(anna.peerID, publicMessageLimiter: budget(), now: now)
         let state = MeshPeerState(capabilities: [], signingKey: forged.bytes)
         #expect(!table.hasStated(state, signingKey: forged, anna.peerID))
         _ = table.apply(state, signingKey: forged, of: anna.peerID)
         #expect(table.hasStated(state, signingKey: forged, anna.peerID))
-        #expect(table.comparePin(of: anna.peerID, with: forged) == .accepted)
-        #expect(table.comparePin(of: anna.peerID, with: anna.signingKey.publicKey) == .forged)
+        #expect(table.pinVerdict(on: forged, of: anna.peerID) == .accepted)
+        #expect(table.pinVerdict(on: anna.signingKey.publicKey, of: anna.peerID) == .forged)
     }
 
     @Test func `a claim on a link makes a new neighbour only once`() throws {

@@ -10,7 +10,7 @@ import Testing
         return NearbyPeer(
             id: try #require(PeerID(bytes: [UInt8](repeating: number, count: 8))), name: try DisplayName(name),
             addresses: [address],
-            frameAddresses: [address])
+            meshAddresses: [address])
     }
 
     @Test func `each is told of once`() throws {

@@ -53,19 +53,19 @@ struct HistoryCommand: AsyncParsableCommand {
     private static func row(_ entry: TransferHistory.Entry) -> [String] {
         let isReceived = entry.direction == .incoming
         let isCompleted = entry.outcome == .completed
-        let sentSize = entry.size.subtractingClamped(entry.presentSize)
-        let isPresent = isCompleted && entry.presentSize > 0 && sentSize == 0
-        let outcome = isPresent ? "nothing new" : entry.outcomeWord + entry.reasonSuffix
+        let transferredSize = entry.size.subtractingClamped(entry.presentSize)
+        let wasAlreadyPresent = isCompleted && entry.presentSize > 0 && transferredSize == 0
+        let outcome = wasAlreadyPresent ? "nothing new" : entry.outcomeWord + entry.reasonSuffix
         let size: String
         if isCompleted {
-            size = isPresent ? "-" : sentSize.formattedByteCount
+            size = wasAlreadyPresent ? "-" : transferredSize.formattedByteCount
         } else if let offered = entry.offeredSize {
             size =
-                sentSize > 0 && sentSize < offered
-                ? "\(sentSize.formattedByteCount) of \(offered.formattedByteCount)" : offered.formattedByteCount
+                transferredSize > 0 && transferredSize < offered
+                ? "\(transferredSize.formattedByteCount) of \(offered.formattedByteCount)" : offered.formattedByteCount
         } else {
             // The size of what has arrived, "0 B", would be taken for that of the content.
-            size = sentSize == 0 ? "-" : sentSize.formattedByteCount
+            size = transferredSize == 0 ? "-" : transferredSize.formattedByteCount
         }
         return [
             entry.when.localText, isReceived ? "from" : "to", entry.listedName, size, outcome,

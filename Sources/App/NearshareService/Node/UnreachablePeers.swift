@@ -13,7 +13,7 @@ struct UnreachablePeers {
     mutating func notice(about peer: NearbyPeer, _ trust: TrustStore) -> String? {
         let status = trust.trustStatus(claiming: peer.id, named: peer.name)
         guard !status.isBlocked, ids.count < Self.capacity, status.isKnown || unknownCount < Self.unknownCapacity,
-            let address = peer.frameAddresses.first, ids.insert(peer.id).inserted
+            let address = peer.meshAddresses.first, ids.insert(peer.id).inserted
         else { return nil }
         if !status.isKnown { unknownCount += 1 }
         let name = trust.shownName(claiming: peer.id, named: peer.name).quoted(of: peer.id)

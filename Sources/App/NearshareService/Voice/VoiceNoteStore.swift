@@ -67,8 +67,9 @@ package struct VoiceNoteStore: Sendable {
     /// Records that a note was sent.
     /// - Parameter receivers: as the user named them.
     package func recordSent(_ path: String, to receivers: [String], at time: WallTime) throws {
-        // The list is read in another directory. Symbolic links stay, as in the paths of the voice directory.
-        let path = try AbsolutePath.resolving(path)
+        // Stored as an absolute path: the list may be read from another working directory. Symbolic links stay, as in the paths
+        // of the voice directory.
+        let path = try AbsolutePath.absolute(path)
         try machine.state.update(SentNotes.fileName, startingWith: SentNotes()) { sent in
             sent.notes.removeAll { $0.path == path }
             sent.notes.append(SentNotes.Entry(path: path, when: time, to: receivers))
@@ -97,7 +98,7 @@ package struct VoiceNoteStore: Sendable {
         return entries.sorted { $0.time < $1.time }
     }
 
-    /// The files that were written last. Their names begin with the local time of the recording, which an hour repeats in autumn.
+    /// The recorded notes last modified. Not ordered by name: names begin with local time, which repeats an hour in autumn.
     private func recordedPaths() -> [String] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
         let files = names.filter { $0.hasSuffix(".opus") }.map { name in

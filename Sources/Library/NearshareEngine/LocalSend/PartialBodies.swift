@@ -1,12 +1,12 @@
 internal import NearshareInterfaces
 
-/// Bodies of LocalSend requests that have not arrived as a whole, on all connections (R1): many connections with large ones would use
-/// up the memory.
+/// The bytes held of LocalSend request bodies that are incomplete, on all connections. Bounded, as many connections with large
+/// bodies would exhaust the memory (R1).
 struct PartialBodies: Sendable {
     private struct Body: Sendable {
         let link: any StreamLink
         let source: LinkSource
-        let number: UInt64
+        let order: UInt64
         var byteCount = 0
     }
 
@@ -16,18 +16,19 @@ struct PartialBodies: Sendable {
     static let capacityPerSource = 4 << 20
 
     private var bodies: [ObjectIdentifier: Body] = [:]
-    private var lastNumber: UInt64 = 0
+    private var lastOrder: UInt64 = 0
 
     /// The bytes that are held.
     var byteCount: Int { bodies.values.reduce(0) { $0 + $1.byteCount } }
 
     /// Records how much of its body a connection holds.
-    /// - Returns: the link to close, which holds most of those that are too many; nil for none.
+    /// - Returns: the link to close: the one with the most bytes, of the source that exceeds ``capacityPerSource``, otherwise of
+    ///   all sources; nil within both limits.
     mutating func record(_ byteCount: Int, on link: any StreamLink) -> (any StreamLink)? {
         let id = ObjectIdentifier(link)
         if bodies[id] == nil {
-            lastNumber += 1
-            bodies[id] = Body(link: link, source: LinkSource(link.remote), number: lastNumber)
+            lastOrder += 1
+            bodies[id] = Body(link: link, source: LinkSource(link.remote), order: lastOrder)
         }
         bodies[id]?.byteCount = byteCount
         var candidates = bodies.values.filter { $0.source == bodies[id]?.source }
@@ -35,8 +36,8 @@ struct PartialBodies: Sendable {
             guard self.byteCount > Self.capacity else { return nil }
             candidates = Array(bodies.values)
         }
-        // The newest where several hold as much.
-        let largest = candidates.max { ($0.byteCount, $0.number) < ($1.byteCount, $1.number) }?.link
+        // On a tie, the newest connection.
+        let largest = candidates.max { ($0.byteCount, $0.order) < ($1.byteCount, $1.order) }?.link
         if let largest { remove(largest) }
         return largest
     }

@@ -61,7 +61,7 @@ final class NeighbourConnector: Sendable {
                         neighbours.remove(peer.id)
                         continue
                     }
-                    guard !peer.frameAddresses.isEmpty else { continue }
+                    guard !peer.meshAddresses.isEmpty else { continue }
                     let limit =
                         router.read { $0.isContact(peer.id) }
                         ? Self.maximumOutgoingLinkCountWithContacts : Self.maximumOutgoingLinkCount
@@ -90,7 +90,7 @@ final class NeighbourConnector: Sendable {
             // After a link the back-off starts again: the peer may have been restarted at the same address.
             if isFirst || !router.read({ $0.isNeighbour(id) }), router.hasRoomForLinks {
                 // The radio provides its frame links itself.
-                let addresses = peer.frameAddresses.filter { $0.medium == .network }
+                let addresses = peer.meshAddresses.filter { $0.medium == .network }
                 let end = await runLink(
                     to: id, at: addresses.filter { !suspects.contains($0) } + addresses.filter(suspects.contains))
                 switch end {

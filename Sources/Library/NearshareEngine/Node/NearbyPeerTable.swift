@@ -11,7 +11,7 @@ public struct NearbyPeer: Sendable, Hashable {
     /// Addresses to connect to, best first.
     package var addresses: [LinkAddress]
     /// The addresses that accept mesh links.
-    package var frameAddresses: [LinkAddress]
+    package var meshAddresses: [LinkAddress]
     /// Key-value pairs that its program advertises.
     public var info: [String: String]
     /// SHA-256 of the certificate that a LocalSend device announces; nil for a nearshare peer.
@@ -19,14 +19,14 @@ public struct NearbyPeer: Sendable, Hashable {
 
     /// Creates a peer, such as for a test.
     package init(
-        id: PeerID, name: DisplayName, addresses: [LinkAddress], frameAddresses: [LinkAddress] = [],
+        id: PeerID, name: DisplayName, addresses: [LinkAddress], meshAddresses: [LinkAddress] = [],
         info: [String: String] = [:],
         certificate: [UInt8]? = nil
     ) {
         self.id = id
         self.name = name
         self.addresses = addresses
-        self.frameAddresses = frameAddresses
+        self.meshAddresses = meshAddresses
         self.info = info
         self.certificate = certificate
     }
@@ -78,8 +78,9 @@ package struct NearbyPeerTable: Sendable {
     private var lastOrder: UInt64 = 0
     private let ownID: PeerID
 
-    /// An address at which another machine announces the local node's id, which any host can do; nil while none was seen.
-    package private(set) var otherMachine: LinkAddress?
+    /// The first network address at which another machine announced the local node's id; any host can do that. nil while none
+    /// did.
+    package private(set) var conflictingAddress: LinkAddress?
 
     /// The peers by identifier.
     package private(set) var peers: [PeerID: NearbyPeer] = [:]
@@ -108,7 +109,7 @@ package struct NearbyPeerTable: Sendable {
         case .seen(let seen):
             let parsed = PeerTXTRecord(strings: seen.txt)
             if parsed?.id == ownID, !seen.isOwn, seen.address.medium == .network {
-                otherMachine = otherMachine ?? seen.address
+                conflictingAddress = conflictingAddress ?? seen.address
             }
             guard let record = parsed, record.id != ownID else {
                 guard let old = sightings.removeValue(forKey: seen.key) else { return [] }
@@ -136,7 +137,7 @@ package struct NearbyPeerTable: Sendable {
         guard let first = own.first else {
             return peers.removeValue(forKey: id).map { [.lost($0)] } ?? []
         }
-        // The id of a LocalSend device may be claimed by another protocol's peer.
+        // A nearshare peer can claim a LocalSend device's id, or the reverse: only sightings of the first one's kind are merged.
         own.removeAll { $0.certificate != first.certificate }
         var addresses: [LinkAddress] = []
         for sighting in own where !addresses.contains(sighting.address) { addresses.append(sighting.address) }
@@ -147,9 +148,9 @@ package struct NearbyPeerTable: Sendable {
         let ranked = network.filter { !isLocal($0) } + network.filter(isLocal) + addresses.filter { $0.medium != .network }
         let known = Array(ranked.prefix(Self.maximumAddresses))
         // Two processes may share one key; only one of them accepts mesh links.
-        let taking = Set(own.filter(\.record.acceptsMeshLinks).map(\.address))
+        let meshAddresses = Set(own.filter(\.record.acceptsMeshLinks).map(\.address))
         let peer = NearbyPeer(
-            id: id, name: first.record.name, addresses: known, frameAddresses: known.filter { taking.contains($0) },
+            id: id, name: first.record.name, addresses: known, meshAddresses: known.filter { meshAddresses.contains($0) },
             info: first.record.info.pairs, certificate: first.certificate)
         let old = peers.updateValue(peer, forKey: id)
         if old == nil { return [.found(peer)] }

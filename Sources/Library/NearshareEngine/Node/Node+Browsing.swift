@@ -222,22 +222,22 @@ package struct NearbyChanges: AsyncSequence, Sendable {
     let events: AsyncThrowingStream<DiscoveryEvent, any Error>
     private let reader: DiscoveryEventReader
     private let ownID: PeerID
-    private let onOtherMachine: @Sendable (LinkAddress) -> Void
+    private let onIDConflict: @Sendable (LinkAddress) -> Void
 
-    /// - Parameter onOtherMachine: called when another machine announces the local node's id.
+    /// - Parameter onIDConflict: called when another machine announces the local node's id.
     init(
         events: AsyncThrowingStream<DiscoveryEvent, any Error>, ownID: PeerID,
-        onOtherMachine: @escaping @Sendable (LinkAddress) -> Void = { _ in }
+        onIDConflict: @escaping @Sendable (LinkAddress) -> Void = { _ in }
     ) {
         self.events = events
-        self.onOtherMachine = onOtherMachine
+        self.onIDConflict = onIDConflict
         reader = DiscoveryEventReader(events)
         self.ownID = ownID
     }
 
     package struct AsyncIterator: AsyncIteratorProtocol {
         fileprivate let reader: DiscoveryEventReader
-        fileprivate let onOtherMachine: @Sendable (LinkAddress) -> Void
+        fileprivate let onIDConflict: @Sendable (LinkAddress) -> Void
         var table: NearbyPeerTable
         var queued: ArraySlice<BrowseEvent> = []
 
@@ -246,16 +246,16 @@ package struct NearbyChanges: AsyncSequence, Sendable {
         ) async throws -> BrowseEvent? {
             while queued.isEmpty {
                 guard let event = try await reader.next() else { return nil }
-                let isKnown = table.otherMachine != nil
+                let isKnown = table.conflictingAddress != nil
                 queued = event == .settled ? [.settled] : table.apply(event).map { BrowseEvent($0) }[...]
-                if !isKnown, let address = table.otherMachine { onOtherMachine(address) }
+                if !isKnown, let address = table.conflictingAddress { onIDConflict(address) }
             }
             return queued.removeFirst()
         }
     }
 
     package func makeAsyncIterator() -> AsyncIterator {
-        AsyncIterator(reader: reader, onOtherMachine: onOtherMachine, table: NearbyPeerTable(ownID: ownID))
+        AsyncIterator(reader: reader, onIDConflict: onIDConflict, table: NearbyPeerTable(ownID: ownID))
     }
 }
 

@@ -51,7 +51,7 @@ final class AdapterThread: Sendable {
     }
 }
 
-/// Keeps discovery off while a channel to a peer is opened and open.
+/// Keeps discovery off from the attempt to open a channel to a peer until the channel is closed.
 final class DiscoveryHold: Sendable {
     private let isReleased = Atomic(false)
     private let onRelease: @Sendable (_ channelWasOpen: Bool) -> Void
@@ -60,7 +60,7 @@ final class DiscoveryHold: Sendable {
         self.onRelease = onRelease
     }
 
-    /// - Parameter channelWasOpen: false after a failed attempt to open it.
+    /// - Parameter channelWasOpen: whether there was a channel; false when opening it has failed.
     func release(channelWasOpen: Bool) {
         if !isReleased.exchange(true, ordering: .relaxed) { onRelease(channelWasOpen) }
     }

@@ -29,7 +29,7 @@ public final class Inbox: Sendable {
     ) throws(StorageError) {
         guard !path.isEmpty, !path.utf8.contains(0) else { throw StorageError(.notFound, "the inbox needs a path") }
         try self.init(
-            filesystem: InboxFilesystem(path: try AbsolutePath.resolving(path)), spoolPath: spoolPath, limits: limits,
+            filesystem: InboxFilesystem(path: try AbsolutePath.absolute(path)), spoolPath: spoolPath, limits: limits,
             detector: detector, launcher: launcher)
     }
 

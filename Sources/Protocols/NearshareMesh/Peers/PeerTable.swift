@@ -243,7 +243,7 @@ struct PeerTable: Sendable {
     // MARK: Announcements
 
     /// How an announced key relates to the one that is pinned for the peer (K2).
-    func comparePin(of id: PeerID, with key: SigningPublicKey) -> KeyPins.Verdict { pins.verdict(on: key, of: id) }
+    func pinVerdict(on key: SigningPublicKey, of id: PeerID) -> KeyPins.Verdict { pins.verdict(on: key, of: id) }
 
     /// Whether the pinned key was stated inside a session, or is that of a contact.
     func hasProvenSigningKey(_ id: PeerID) -> Bool { pins.isProven(id) }

@@ -198,7 +198,7 @@ extension MeshRouter {
             !peers.isRepetition(
                 announcement, name: name, of: sender, on: link, isUnrelayed: isUnrelayed, now: now.monotonic)
         else { return .rejected }
-        let pinned = peers.comparePin(of: sender, with: signingKey)
+        let pinned = peers.pinVerdict(on: signingKey, of: sender)
         guard pinned != .forged, !peers.hasLeft(sender, since: packet.timestamp, signingKey: signingKey),
             verifySignature(of: frame, by: signingKey, from: link, now: now)
         else { return .rejected }

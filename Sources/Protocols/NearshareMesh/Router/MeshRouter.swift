@@ -161,7 +161,8 @@ package struct MeshRouter: Sendable {
     /// Compares a key that signs in a peer's name with the one that the peer has proven.
     package func status(of key: SigningPublicKey, of id: PeerID) -> SigningKeyStatus {
         guard peers.hasProvenSigningKey(id) else { return .unknown }
-        return peers.comparePin(of: id, with: key) == .accepted ? .proven : .forged
+        // The pin is proven, so a verdict other than accepted means a forged key.
+        return peers.pinVerdict(on: key, of: id) == .accepted ? .proven : .forged
     }
 
     /// Whether a peer has stated its signing key inside a session, or the user has its contact.
@@ -179,8 +180,8 @@ package struct MeshRouter: Sendable {
         return peers.hasClaimants(on: link) ? .claimed : .silent
     }
 
-    /// The work that the neighbour at the other end of a link has asked for beyond its limits: zero for one that asks for little,
-    /// whatever other links of its address ask for.
+    /// The number of requests of a link's neighbour that were rejected, and of its frames beyond the link's share, above what is
+    /// tolerated; zero for a neighbour that asks for little, whatever other links of its address ask for.
     package func excess(of link: MeshLinkID, now: MonotonicInstant) -> Double { links.budgets.excess(of: link, now: now) }
 
     /// Limit on the links of a node that others opened. One source may have opened all of them.
