@@ -57,7 +57,7 @@ import Testing
         #expect(throws: CommandFailure.self) { try InboxRemoveCommand.requireOnlyReceivedContent(entry(link)) }
     }
 
-    @Test func `an item that cannot be removed does not keep the others, and is told from the failure of all`() {
+    @Test func `the other items are removed after a failure, which has another exit status than the failure of all`() {
         #expect(InboxRemoveCommand.status(after: [.failure], removedCount: 1) == .partly)
         #expect(InboxRemoveCommand.status(after: [.failure], removedCount: 0) == .failure)
         #expect(InboxRemoveCommand.status(after: [], removedCount: 2) == nil)

@@ -72,7 +72,7 @@ import Testing
         #expect(roster.drainChanges().isEmpty)
     }
 
-    @Test func `a member whose user has yet to agree is neither absent nor connected to, until the link ends`() {
+    @Test func `a member whose user has not yet agreed is neither removed nor connected to while its link is open`() {
         var roster = roster(1)
         let other = member(2).id
         roster.admit(member(2), now: Self.start)
@@ -145,7 +145,7 @@ import Testing
         #expect(roster.member(member(2).id) == nil)
     }
 
-    @Test("the member that first announced another one vouches for it, until that one is gone; nobody for one that joined here")
+    @Test("the first announcer of a member vouches for it until that one is gone; one that joined the local node has none")
     func announcer() {
         var roster = roster(1, with: 2, 4)
         #expect(roster.announcer(of: member(2).id) == nil)
@@ -177,7 +177,7 @@ import Testing
         claim.revision = 77
         claim.neighbours = []
         roster.receive([claim], from: member(2).id, now: Self.start)
-        // Sent by an earlier incarnation, if at all: our current entry must take precedence everywhere.
+        // Sent by an earlier incarnation, if at all: the local node's current entry must take precedence everywhere.
         let again = news(&roster)?.first { $0.id == member(1).id }
         #expect(again?.neighbours == [member(2).id] && again?.incarnation == 1)
     }
@@ -337,7 +337,7 @@ import Testing
         #expect(news(&roster)?.first { $0.id == member(1).id }?.incarnation == 6)
     }
 
-    @Test("S4: claims of others do not remove a member that we have a link to") func falseClaims() {
+    @Test("S4: claims of others do not remove a member with a local link") func falseClaims() {
         var roster = roster(1, with: 2, 3)
         roster.recordConnection(to: member(2).id, via: nil, now: Self.start)
         roster.recordConnection(to: member(3).id, via: nil, now: Self.start)
@@ -402,7 +402,8 @@ import Testing
         #expect(roster.member(early.id) == early)
     }
 
-    @Test("R7: an incarnation near its maximum is refused, so that a restart can always exceed it") func incarnations() {
+    @Test("R7: an incarnation too far above the known one is rejected, so that a restart can always exceed it")
+    func incarnations() {
         var roster = roster(1, with: 2)
         for incarnation in [1025, 1 << 31, .max] as [UInt32] {
             for number in [1, 2] as [UInt8] {

@@ -47,10 +47,10 @@ struct ExclusionPatternTests {
             ("build/*.c", ["build/x.c", "day/build/y.c"]), ("/*/*/*.c", ["build/x.c"]),
             ("/**.c", ["a.c", "build/x.c", "day/build/y.c"]),
             ("[ab].c", ["a.c"]), ("ay/notes", []),
-            // The name of the folder that is sent is the first of each path.
+            // Each path begins with the name of the folder that is sent.
             ("trip/build", ["build/x.c"]), ("trip/build/", ["build/x.c"]), ("trip/*.o", ["a.o"]), ("/build", []),
             ("rip/build", []),
-            // Beside `**`, too, one star or question mark matches no slash.
+            // In a pattern with a double star, too, a single star or a question mark matches no slash.
             ("/trip/*/**.c", ["build/x.c", "day/build/y.c"]), ("/trip/*/build/**.c", ["day/build/y.c"]),
             ("/trip/*/y**", []), ("/**/build?y.c", []), ("/trip/day/**/y.?", ["day/build/y.c"]),
             // With `**` a pattern without a slash is matched against the path, from the beginning of a name on.
@@ -75,7 +75,7 @@ struct ExclusionPatternTests {
         #expect(failure?.description.contains("nothing to send") == true)
     }
 
-    @Test func `a pattern that matches nothing is named, but no line of a file of patterns`() throws {
+    @Test func `a given pattern that leaves nothing out is reported, a line of a pattern file is not`() throws {
         try Data("nothing\n".utf8).write(to: URL(filePath: folder("patterns")))
         var options = FileSource.Options()
         try options.exclusions.add(linesOf: folder("patterns"))
@@ -97,7 +97,7 @@ struct ExclusionPatternTests {
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `a pattern of many stars takes no longer than its length times that of the name`() throws {
+    func `matching takes at most the product of both lengths, also with many stars`() throws {
         var patterns = ExclusionPatterns()
         let isAdded = patterns.add(String(repeating: "a*", count: 100) + "**b")
         let name = try #require(ClaimedFileName(String(repeating: "a", count: 255)))
@@ -106,7 +106,7 @@ struct ExclusionPatternTests {
         #expect(isAdded && !isMatched)
     }
 
-    @Test("patterns that can match nothing are refused", arguments: ["", "/", "a\0b"])
+    @Test("patterns that can match nothing are rejected", arguments: ["", "/", "a\0b"])
     func empty(_ pattern: String) {
         var patterns = ExclusionPatterns()
         let isAdded = patterns.add(pattern)

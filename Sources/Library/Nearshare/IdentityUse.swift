@@ -5,7 +5,7 @@ internal import Synchronization
 /// The use of an identity by nodes of this process. Two processes with one key would be one peer with two addresses, so that only
 /// one of them has the identity of an application at a time, and only one takes part in sessions with that of the user.
 final class IdentityUse: Sendable {
-    /// The part of an identity's use that one process at a time has.
+    /// The nodes that a lock covers: only one process at a time may use the identity for them.
     enum Scope: Sendable {
         /// All nodes.
         case nodes
@@ -36,7 +36,8 @@ final class IdentityUse: Sendable {
             }
             locks[key] = (lock, 1)
         }
-        // Last: an initializer that throws before has no deinit, which would release the use of another one.
+        // Assigned last: an initializer that throws after all properties are set runs deinit, which would release the lock of
+        // another instance.
         self.key = key
     }
 

@@ -14,7 +14,7 @@ extension Node {
     ///   - timeout: time that the invited user has to answer: 1 to 600 seconds, by default 30.
     /// - Returns: the member that joined.
     /// - Throws: ``NodeError`` when no peer or several match, or without discovery; ``SessionError`` as
-    ///   `Session.invite(_:context:secret:timeout:)`, without a search where an argument is wrong or the session is over.
+    ///   `Session.invite(_:context:secret:timeout:)`. Invalid arguments and an ended session are reported before the search.
     public func invite(
         _ name: String, into session: Session, for service: ServiceType = .nearshare,
         searchTimeout: Duration = .seconds(5), context: [UInt8] = [], secret: [UInt8]? = nil, timeout: Duration = .seconds(30)

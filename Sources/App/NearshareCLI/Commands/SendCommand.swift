@@ -109,7 +109,8 @@ struct SendCommand: AsyncParsableCommand {
         if text == nil, files.isEmpty {
             throw ValidationError("nothing to send: name files or folders, - for standard input, or --text")
         }
-        // Behind `--`, options are names of files.
+        // Behind `--`, options are names of files. A name with U+FFFD may stand for one that is not UTF-8, which cannot be looked
+        // up here; no option has other characters than ASCII.
         if let option = files.first(where: { $0.hasPrefix("--") && $0.allSatisfy(\.isASCII) && access($0, F_OK) != 0 }) {
             throw ValidationError("there is no file \(TerminalText.escaped(option)); options such as --to go before --")
         }

@@ -62,7 +62,7 @@ struct ReceiveRecorder: Sendable {
     }
 
     /// Reports the end of an offer that has led to no transfer.
-    /// - Parameter earlierByteCount: the bytes of it that an interrupted transfer has stored.
+    /// - Parameter earlierByteCount: the bytes of the offer that an earlier, interrupted transfer has stored.
     func reportEnd(
         of invitation: Invitation, _ outcome: TransferOutcome, detail: String? = nil, earlierByteCount: UInt64 = 0,
         isSilent: Bool = false
@@ -150,7 +150,8 @@ struct ReceiveRecorder: Sendable {
 }
 
 extension Invitation {
-    /// The conversation to which the offer belongs; nil for that of a device or browser that has none.
+    /// The conversation to which the offer belongs; nil for an offer of a LocalSend device or a browser: they have no
+    /// conversations.
     var conversation: Conversation? {
         guard peer.foreign == nil else { return nil }
         return isForEveryone ? .publicRoom : .peer(peer.id)

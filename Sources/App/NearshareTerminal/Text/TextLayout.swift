@@ -82,10 +82,10 @@ package enum TextLayout {
 
     /// One line of a message, escaped for a terminal.
     ///
-    /// Differs from ``TerminalText/escaped(_:columns:)`` for names: a tab becomes spaces, what joins emoji is left out (each is
-    /// drawn by itself, at a width on which all terminals agree), and a backslash is doubled only where it could be mistaken for
-    /// the start of an escape, because messages often contain code.
-    /// - Parameter keepsJoiners: keeps what joins emoji, for text that is not laid out in columns.
+    /// Differs from ``TerminalText/escaped(_:columns:)`` for names: a tab becomes spaces, a zero-width joiner (ZWJ) of
+    /// emoji and the tags of a flag are left out (each emoji is drawn by itself, at a width on which all terminals agree), and a
+    /// backslash is doubled only where it could be mistaken for the start of an escape, because messages often contain code.
+    /// - Parameter keepsJoiners: keeps joiners and tags, for text that is not laid out in columns.
     package static func escaped(_ line: some StringProtocol, keepsJoiners: Bool = false) -> String {
         var text = ""
         var part = String.UnicodeScalarView()
@@ -117,8 +117,8 @@ package enum TextLayout {
         return text
     }
 
-    /// The number of invisible tags, of those that make a black flag the one of England, Scotland or Wales; other tags could
-    /// hide a text.
+    /// The length of the tag sequence (UTS #51) that makes the black flag before it that of England, Scotland or Wales; else 0, as
+    /// other tags could hide text.
     private static func tagCount(at index: Int, of all: [Unicode.Scalar]) -> Int {
         guard index > 0, all[index - 1] == "\u{1f3f4}" else { return 0 }
         return flagTags.first { all[index...].starts(with: $0) }?.count ?? 0
@@ -173,8 +173,8 @@ package enum TextLayout {
 
     /// Breaks an escaped line at spaces, and words that are longer than a row anywhere: the terminal would go on at its edge, where
     /// the words of a peer could pass for a line of this program (T4). Further rows are indented by two columns more than the first.
-    /// - Parameter keepsAddresses: a path or a web address stays whole, so that it can be copied; for text in which no peer has
-    ///   chosen any.
+    /// - Parameter keepsAddresses: keeps a path or a web address on one row, to be copied. Pass false for text with addresses that
+    ///   a peer may have chosen.
     package static func wrapWords(_ line: String, columns: Int, keepsAddresses: Bool = true) -> [String] {
         guard TerminalText.width(of: line) > columns else { return [line] }
         let indentation = String(line.prefix { $0 == " " })

@@ -5,10 +5,10 @@ internal import NearshareBase
 ///     admitted ──proven key──► friend's, or untrusted ──► ended
 ///
 /// A newcomer takes the slot of an untrusted link without use: the oldest one of its own source when that has too many,
-/// otherwise the oldest one of the source with the most links. Links without a proven key give way at once, so that a newcomer
-/// keeps its slot for as long as it takes to open as many others; not those of members, which cost a member a few bytes. Where no
-/// link is unused, the one that makes the least progress gives way if it is below ``ProgressMeter/minimumRate`` (R5): a
-/// nearshare sender tries again, and goes on from there.
+/// otherwise the oldest one of the source with the most links. A link without a proven key can be evicted at once, the oldest
+/// first: a newcomer has the time in which an attacker opens as many links as there are slots. Links over members are exempt for
+/// ``grace``, as opening one costs a member only a few bytes. Where no link is unused, the one that makes the least progress gives
+/// way if it is below ``ProgressMeter/minimumRate`` (R5): a nearshare sender tries again, and goes on from there.
 struct LinkRegistry {
     /// The number that identifies an admitted link's slot.
     typealias Slot = UInt64
@@ -83,8 +83,8 @@ struct LinkRegistry {
         incoming[slot]?.end = end
     }
 
-    /// Records that a link's key is proven, and whether the peer is a friend. Slots are kept for friends: when untrusted peers use all others, an untrusted link
-    /// has to end, this one if all are used.
+    /// Records that a link's key is proven, and whether the peer is a friend. When untrusted links exceed the slots not kept for
+    /// friends, evicts one of them, this one if all are used.
     /// - Returns: ends that link; to be called without a lock.
     mutating func classify(
         _ slot: Slot, isFriend: Bool, limits: NodeLimits, now: MonotonicInstant
@@ -107,9 +107,10 @@ struct LinkRegistry {
         if count < limits.links(from: .joined(id)) { incoming[slot]?.source = .joined(id) }
     }
 
-    /// Gives up the slot of the oldest unused link among those of the source that has the most, or else of the slowest one.
-    /// - Parameter source: the one whose slots are all in use; nil when those of all sources are. Then the only link of a source
-    ///   is not ended for being slow.
+    /// Evicts the oldest unused link of the source with the most links; where none is unused, the slowest link below
+    /// ``ProgressMeter/minimumRate``, from the source with the most links first.
+    /// - Parameter source: the source whose limit is reached; nil at a limit on all sources. With nil, a source's only link is not
+    ///   evicted for its low rate.
     private mutating func evict(
         now: MonotonicInstant, for source: LinkSource? = nil, where isCandidate: (Incoming) -> Bool
     ) -> (@Sendable () -> Void)? {

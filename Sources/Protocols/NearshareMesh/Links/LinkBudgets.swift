@@ -108,8 +108,8 @@ struct LinkBudgets: Sendable {
         return isAdmitted
     }
 
-    /// The pieces of work that a link was refused, and its frames beyond its own share, as far as they are more than a neighbour asks
-    /// for whose own work is small and whose address is used up by others.
+    /// The number of requests of a link's neighbour that were rejected, and of its frames beyond the link's share, above what is
+    /// tolerated: a neighbour that asks for little stays below, also where others use up the limits of its address.
     func excess(of link: MeshLinkID, now: MonotonicInstant) -> Double {
         guard var bucket = members[link]?.excess else { return 0 }
         return max(0, -bucket.balance(now: now))
