@@ -4,6 +4,7 @@ import NearshareDirect
 import NearshareInterfaces
 import NearshareTestTraits
 import NearshareTesting
+import Synchronization
 import Testing
 
 @testable import NearshareEngine
@@ -262,20 +263,40 @@ import Testing
             return settings
         }
         try await withNode(settings(0)) { node in
-            let session = try node.join("attic", for: try Self.service, admission: .ask)
+            let (session, user) = (try node.join("attic", for: try Self.service, admission: .ask), AgreeingUser())
+            let answers = Task { await user.answer(session) }
+            defer { answers.cancel() }
             for _ in 0..<2 {
                 try await withNode(settings(1)) { other in
-                    let joined = try other.join("attic", for: try Self.service, admission: .ask)
-                    let questions = [
-                        try #require(await session.identityQuestions.first { _ in true }),
-                        try #require(await joined.identityQuestions.first { _ in true }),
-                    ]
-                    #expect(questions[0].check.shortCode == questions[1].check.shortCode)
-                    for question in questions { question.answer(isSame: true) }
+                    let (joined, otherUser) = (try other.join("attic", for: try Self.service, admission: .ask), AgreeingUser())
+                    let answers = Task { await otherUser.answer(joined) }
+                    defer { answers.cancel() }
                     for session in [session, joined] { try await session.waitUntilAllAreConnected(1) }
+                    // Questions of invitations that cross end without effect, and are asked again.
+                    let (codes, otherCodes) = (user.takeCodes(), otherUser.takeCodes())
+                    #expect(codes.last != nil && codes.last == otherCodes.last, "\(codes) \(otherCodes)")
                 }
             }
             await session.leave(waiting: .zero)
+        }
+    }
+
+    /// A user who confirms each key.
+    private final class AgreeingUser: Sendable {
+        /// The short codes of the answers that counted.
+        private let codes = Mutex<[String]>([])
+
+        func answer(_ session: Session) async {
+            for await question in session.identityQuestions where question.answer(isSame: true) {
+                codes.withLock { $0.append(question.check.shortCode) }
+            }
+        }
+
+        func takeCodes() -> [String] {
+            codes.withLock { codes in
+                defer { codes = [] }
+                return codes
+            }
         }
     }
 

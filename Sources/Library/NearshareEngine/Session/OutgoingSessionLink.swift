@@ -34,6 +34,8 @@ final class OutgoingSessionLink: Sendable {
     let voucher: PeerID?
     /// Whether the program has invited the peer itself: then the user is asked also about a key that was declined before.
     let asksAgain: Bool
+    /// Whether the link is to a member, about which the user of a room is not asked.
+    let isToMember: Bool
     let outcome: Promise<Result<PeerID, SessionError>>
     /// Fulfilled when the handshake is over, and the peer can receive the invitation.
     let invited = Promise<Void>()
@@ -45,7 +47,7 @@ final class OutgoingSessionLink: Sendable {
 
     init(
         invitation: SessionFrame, secret: [UInt8]?, room: Room? = nil, expected: PeerID?, voucher: PeerID?,
-        asksAgain: Bool = false, outcome: Promise<Result<PeerID, SessionError>>
+        asksAgain: Bool = false, isToMember: Bool = false, outcome: Promise<Result<PeerID, SessionError>>
     ) {
         self.invitation = invitation
         self.secret = secret
@@ -54,6 +56,7 @@ final class OutgoingSessionLink: Sendable {
         self.expected = expected
         self.voucher = voucher
         self.asksAgain = asksAgain
+        self.isToMember = isToMember
         self.outcome = outcome
     }
 

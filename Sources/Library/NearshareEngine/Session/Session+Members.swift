@@ -183,7 +183,8 @@ extension Session {
         let context = asks ? [UInt8(clamping: members.count + 1)] : []
         let outgoingLink = OutgoingSessionLink(
             invitation: .invite(id, timeout: .seconds(10), proof: [], context: context), secret: nil,
-            room: asks ? room : nil, expected: member.id, voucher: announcer(of: member.id), outcome: outcome)
+            room: asks ? room : nil, expected: member.id, voucher: announcer(of: member.id), isToMember: true,
+            outcome: outcome)
         let driver = node.makeDriver(link, .initiator)
         await withDiscardingTaskGroup { group in
             if link is RelayedLink {
@@ -238,19 +239,26 @@ extension Session {
                 case .established(let peer, let handshake):
                     let rejectionReason =
                         outgoingLink.rejectionReason(to: peer, at: link.remote, node.settings) ?? removal(of: peer)
+                    let isRemembered = remembers(peer.fingerprint)
                     if let rejectionReason {
                         outgoingLink.outcome.fulfil(.failure(rejectionReason))
+                        driver.close(.goingAway)
+                    } else if outgoingLink.isToMember, outgoingLink.asksForRoom, !isRemembered {
+                        // Forgotten meanwhile: the restarted member has invited this node.
+                        outgoingLink.outcome.fulfil(.failure(Self.questionElsewhere))
                         driver.close(.goingAway)
                     } else {
                         driver.send(
                             outgoingLink.frame(
-                                on: handshake.handshakeHash, random: node.settings.random,
-                                isRemembered: remembers(peer.fingerprint)))
+                                on: handshake.handshakeHash, random: node.settings.random, isRemembered: isRemembered))
                         outgoingLink.invited.fulfil()
                     }
                 case .shortCode(let code):
                     open.setShortCode(code)
-                    guard let peer = known.peer(node.settings) else { continue }
+                    // A link that is being closed, to a peer that is not invited, causes no question.
+                    guard outgoingLink.invited.current != nil, let peer = known.peer(node.settings),
+                        let proven = known.proven
+                    else { continue }
                     let asks = outgoingLink.asksForRoom && !outgoingLink.isRemembered && !hasDeclined(peer)
                     let prompt = asks ? node.promptLimiter.admit(peer, on: .link(link.remote)) : .exempt
                     guard let prompt else {
@@ -268,7 +276,11 @@ extension Session {
                     let peerInfo = known
                     node.start { [self] in
                         let decision: Bool? = await firstResult(
-                            of: { await self.judge(check, asksAgain: outgoingLink.asksAgain) },
+                            of: {
+                                // Forgotten since it was sent, because the peer has restarted: the peer refuses it.
+                                if outgoingLink.isRemembered, !self.remembers(proven.fingerprint) { return nil }
+                                return await self.judge(check, asksAgain: outgoingLink.asksAgain)
+                            },
                             { () -> Bool? in
                                 // The user's answer is no longer needed.
                                 await outgoingLink.waitUntilDecided()
@@ -310,7 +322,8 @@ extension Session {
                     outgoingLink.outcome.fulfil(.failure(SessionError(reason)))
                     driver.close(.done)
                     guard let peer else { break }
-                    if reason == .unremembered { forget(peer.fingerprint) }
+                    // With a link that has joined, both ends have agreed meanwhile.
+                    if reason == .unremembered, linksTo(peer.id).isEmpty { forget(peer.fingerprint) }
                     if reason == .removed { endIfFounder(peer.fingerprint) }
                     if reason == .full { recordRefusal(of: peer) }
                 case .session(let frame):

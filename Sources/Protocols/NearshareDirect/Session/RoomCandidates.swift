@@ -30,14 +30,16 @@ package struct RoomCandidates: Sendable {
     package mutating func recordSighting(of id: PeerID, now: MonotonicInstant) {
         guard id != own else { return }
         forgetGone(now: now)
+        // Also of a peer that is back: two that invite each other at the same time would show two short codes.
+        let earliest = id < own ? now : now + Self.higherIDDelay
         guard var known = candidates[id] else {
-            candidates[id] = Candidate(due: id < own ? now : now + Self.higherIDDelay)
+            candidates[id] = Candidate(due: earliest)
             return
         }
         known.isGone = false
         // New addresses may be false: they do not lead to a flood of attempts.
         if !known.isDeclined {
-            known.due = min(known.due, max(now, known.lastAttempt.map { $0 + Self.minimumInterval } ?? known.due))
+            known.due = min(known.due, max(earliest, known.lastAttempt.map { $0 + Self.minimumInterval } ?? known.due))
         }
         candidates[id] = known
     }
