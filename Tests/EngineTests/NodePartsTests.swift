@@ -149,6 +149,15 @@ func violation() {
         #expect(direct != nil && links.ended.withLock { $0 } == first)
     }
 
+    @Test("R5: no slow transfer gives way where links without use are about to") func slowBesideGrace() {
+        var links = Links()
+        (links.limits.links, links.limits.linksPerAddress) = (5, 2)
+        let slow = links.admit("10.0.0.1", rate: 0)
+        let unused = links.admit("10.0.0.1", isUsed: false)
+        let refused = links.admit("10.0.0.1")
+        #expect(slow != nil && unused != nil && refused == nil && links.ended.withLock { $0.isEmpty })
+    }
+
     @Test("R5: where all slots of a source are in use, the slowest link below the minimum rate gives way") func trickle() {
         var links = Links()
         (links.limits.links, links.limits.linksPerAddress) = (5, 2)

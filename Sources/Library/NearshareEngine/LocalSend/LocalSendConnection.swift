@@ -41,7 +41,9 @@ final class LocalSendConnection {
         }
 
         /// Whether it keeps its slot from other connections of its device.
-        func isServing(now: MonotonicInstant) -> Bool { hasOpenRequest && now - since < Self.servingTime }
+        func isServing(now: MonotonicInstant) -> Bool {
+            hasOpenRequest && (askingUntil.map { now < $0 } ?? (now - since < Self.servingTime))
+        }
 
         /// The time at which the connection is to be closed.
         func deadline(after timeout: Duration, now: MonotonicInstant) -> MonotonicInstant {
@@ -118,14 +120,16 @@ final class LocalSendConnection {
     /// Reads the body of a small request.
     /// - Parameters:
     ///   - limit: in bytes.
-    ///   - timeout: the time in which it has to be complete, however slowly it arrives.
+    ///   - timeout: the time in which it has to be complete, beyond a second for each 16 KiB, however slowly it arrives.
     ///   - recordSize: called with the size that the body is about to have.
     func readBody(
         of request: HTTPRequest, upTo limit: Int, within timeout: Duration,
         recordSize: (Int) throws(ConnectionEnd) -> Void
     ) throws(ConnectionEnd) -> [UInt8] {
         if case .length(let count) = request.framing, count > UInt64(limit) { throw ConnectionEnd(status: .contentTooLarge) }
-        activity.withLock { $0.bodyDeadline = clock() + timeout }
+        var deadline = clock() + timeout
+        if case .length(let count) = request.framing { deadline = deadline + .seconds(Int(clamping: count >> 14)) }
+        activity.withLock { $0.bodyDeadline = deadline }
         defer { activity.withLock { $0.bodyDeadline = nil } }
         var body: [UInt8] = []
         try readBody(of: request, isContent: false) { (content) throws(ConnectionEnd) in
@@ -277,6 +281,9 @@ final class LocalSendConnection {
             activity.progress.restart(now: clock())
         }
     }
+
+    /// Lets the timeout run again, for a file whose turn has come.
+    func resumeTimeout() { touch() }
 
     /// Extends the timeout for the user's answer.
     func extendTimeout(until deadline: MonotonicInstant) {

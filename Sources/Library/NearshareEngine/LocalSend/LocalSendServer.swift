@@ -484,6 +484,7 @@ package final class LocalSendServer: Sendable {
         connection.enterSession()
         connection.suspendTimeout(for: upload)
         let end = upload.store(number, from: connection.link) { (receive) throws(LocalSendConnection.ConnectionEnd) in
+            connection.resumeTimeout()
             try connection.readBody(of: request, receive)
         }
         switch end {

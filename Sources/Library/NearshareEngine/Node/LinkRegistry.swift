@@ -128,9 +128,11 @@ struct LinkRegistry {
             else { return nil }
             return (slot, count, rate)
         }
+        // Unused links within their grace give way in a second: no transfer has to for them.
+        let endsSlow = !candidates.values.contains { $0.unusedSince(now) != nil }
         let victim =
             unused.max { ($0.count, $1.since) < ($1.count, $0.since) }?.slot
-            ?? slow.max { ($0.count, $1.rate) < ($1.count, $0.rate) }?.slot
+            ?? (endsSlow ? slow.max { ($0.count, $1.rate) < ($1.count, $0.rate) }?.slot : nil)
         guard let victim else { return nil }
         incoming[victim]?.isEvicted = true
         return incoming[victim]?.end

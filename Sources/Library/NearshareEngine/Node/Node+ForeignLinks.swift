@@ -57,7 +57,13 @@ extension Node {
                 return
             }
             let isAllowed = state.withLock { $0.handshakes.allows(link.remote.host, now: settings.clock()) }
-            guard isAllowed, let slot = admit(LinkSource(link.remote), link, isForeign: true) else {
+            guard isAllowed else {
+                // Unread (R9): a handshake that tells the reason costs a signature.
+                settings.log.info("a connection from \(link.remote) to \(service) was closed: too many of its handshakes fail")
+                link.close()
+                continue
+            }
+            guard let slot = admit(LinkSource(link.remote), link, isForeign: true) else {
                 settings.log.info("a connection from \(link.remote) to \(service) was refused: too many")
                 let isRejecting = reject(link).map { rejection in start { await rejection() } } ?? false
                 if !isRejecting { link.close() }
