@@ -59,6 +59,7 @@ private struct ChannelPair {
             switch try ends[end].receive(frame, on: links[index].ids[end]) {
             case .message(let message): waiting[end].append(message)
             case .restarted(let lost): restarts.append(lost)
+            case .outdated: break
             case .metadata(let value): metadata[end].append(value)
             case nil: break
             }
@@ -357,6 +358,11 @@ private struct ChannelPair {
         #expect(events == [nil, nil] && channel.isAttached(new) && !channel.isAttached(old))
         #expect(channel.nextFrame(for: old) == nil)
         #expect(!channel.isEmpty)
+        // The program before, which still runs, connects again; and one that expects too much ends no other link.
+        let (late, wrong) = (channel.attach(), channel.attach())
+        #expect(try channel.receive(frame(0, 22, 11, 0), on: late) == .outdated)
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(0, 44, 11, 9), on: wrong) }
+        #expect(channel.isAttached(new) && !channel.isAttached(late))
     }
 
     @Test("R7: a peer that restarts has a whole window, and unread messages of repeated restarts delay the next link")

@@ -146,7 +146,9 @@ final class IncomingSessionLink: Sendable {
         guard state.withLock(\.hasInvitation) || session.room != nil, !link.isComplete.load(ordering: .acquiring) else {
             return false
         }
-        session.cancelJoin(of: link.peer, because: reason)
+        // Another link to the inviting peer has joined: its invitation over this one has only ended.
+        let isJoined = session.linksTo(link.peer).contains { $0 !== link && $0.isComplete.load(ordering: .acquiring) }
+        if !isJoined { session.cancelJoin(of: link.peer, because: reason) }
         return true
     }
 

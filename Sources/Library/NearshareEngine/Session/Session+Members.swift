@@ -272,7 +272,9 @@ extension Session {
                         driver.close(.done)
                         continue
                     }
-                    let check = IdentityCheck(peer: peer, shortCode: code.description, voucher: outgoingLink.voucher)
+                    // Where this node remembers the peer, another member may have announced it since.
+                    let voucher = outgoingLink.voucher ?? (outgoingLink.isRemembered ? announcer(of: peer.id) : nil)
+                    let check = IdentityCheck(peer: peer, shortCode: code.description, voucher: voucher)
                     let peerInfo = known
                     node.start { [self] in
                         let decision: Bool? = await firstResult(
@@ -287,7 +289,14 @@ extension Session {
                                 return nil
                             })
                         outgoingLink.endQuestion()
-                        guard let isTrusted = decision else { return }
+                        guard let isTrusted = decision else {
+                            if !outgoingLink.isOver {
+                                outgoingLink.outcome.fulfil(.failure(Self.questionElsewhere))
+                                driver.send(.withdraw(id))
+                                driver.close(.done)
+                            }
+                            return
+                        }
                         if isTrusted {
                             prompt.release()
                             if outgoingLink.asksForRoom { driver.send(.confirm(id, proof: SessionRoom.agreement)) }
@@ -469,9 +478,9 @@ extension Session {
                 return false
             }
             state.members.roster.recordReplacement(of: link.peer, now: now)
-            return state.members.links.isEmpty
+            return state.members.links.isEmpty && room == nil && !state.members.roster.isFounder
         }
-        // While there are other links, one member's word does not count.
+        // While there are other links, one member's word does not count, and never in a room or for its founder.
         if isReplaced { return self.end(Self.replacedError) }
         // Another link may have to take over; updates that the old one did not carry are in the whole roster.
         let others = linksTo(link.peer)

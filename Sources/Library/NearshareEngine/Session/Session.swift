@@ -441,9 +441,9 @@ public final class Session: Sendable {
         eventQueues.emit(IdentityQuestion(check, outcome), to: eventQueues.questions)
         let isSame: Bool? = await firstResult(
             of: { await outcome.answer.value },
-            { [stopping = node.stopping] () -> Bool? in
-                // The program may keep the question for longer than the node runs.
-                _ = await stopping.value
+            { () -> Bool? in
+                // The program may keep the question for longer than the session.
+                _ = await self.ended
                 return nil
             })
         if isSame == nil { outcome.end(Self.endedQuestion) }

@@ -84,6 +84,7 @@ struct SessionMembership {
                     arrival.lostCount = lost
                     arrival.replacedLinks = links.filter { !channel.isAttached($0.channelLink) }
                     if metadata != nil { (metadata, arrival.hasNewMetadata) = (nil, true) }
+                case .outdated: arrival.replacedLinks.append(link)
                 case nil: break
                 }
             }

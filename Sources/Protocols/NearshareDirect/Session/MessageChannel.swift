@@ -59,6 +59,8 @@ package struct MessageChannel: Sendable {
         case metadata(StructuredValue)
         /// The peer has restarted and has lost its state. Messages that it had not delivered are lost.
         case restarted(lost: Int)
+        /// The link belongs to a program whose place a later one with the same key has taken. It is detached.
+        case outdated
     }
 
     private enum DueFrame {
@@ -86,6 +88,9 @@ package struct MessageChannel: Sendable {
     private var lastAcknowledged = SequenceNumbers()
     private let ownEpoch: UInt64
     private var peerEpoch: UInt64?
+    /// The epochs of the peer before the present one, the latest last.
+    private var formerEpochs: [UInt64] = []
+    private static let maximumFormerCount = 8
     private let limits: Limits
     private var links = ChannelLinks()
     private var sendQueue = SendQueue()
@@ -301,9 +306,20 @@ package struct MessageChannel: Sendable {
         on id: LinkID, remoteEpoch: UInt64, localEpoch: UInt64, expected: UInt64
     ) throws(MalformedInput) -> Event? {
         guard let link = links[id], link.next == nil else { throw MalformedInput("message: a second resume frame") }
+        guard !formerEpochs.contains(remoteEpoch) else {
+            links.detach(id)
+            return .outdated
+        }
+        let isRestart = peerEpoch.map { $0 != remoteEpoch } ?? false
+        let knowsEpoch = localEpoch == ownEpoch
+        // Before any change: the links of the present program stay as they are.
+        guard !knowsEpoch || expected <= (isRestart ? 0 : sendQueue.nextNumber) else {
+            throw MalformedInput("message: a resume frame beyond the last message")
+        }
         var event: Event?
-        if let known = peerEpoch, known != remoteEpoch {
+        if isRestart, let known = peerEpoch {
             // The peer has restarted without its former state.
+            formerEpochs = formerEpochs.suffix(Self.maximumFormerCount - 1) + [known]
             event = .restarted(lost: sendQueue.count)
             lastAcknowledged = sendQueue.acknowledged
             (lastDropped, dropped) = (dropped, DroppedTickets())
@@ -319,10 +335,6 @@ package struct MessageChannel: Sendable {
         isAcknowledgementDue = receiveWindow.firstUndelivered > 0
         // A peer that does not know this epoch receives everything that is not acknowledged. For one that does, messages that
         // it has received and not delivered are not repeated; they fill the window on both sides.
-        let knowsEpoch = localEpoch == ownEpoch
-        guard !knowsEpoch || expected <= sendQueue.nextNumber else {
-            throw MalformedInput("message: a resume frame beyond the last message")
-        }
         let next = knowsEpoch ? expected : sendQueue.firstNumber
         links.update(id) { $0.next = next }
         return event
