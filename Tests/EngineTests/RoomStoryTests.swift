@@ -273,7 +273,7 @@ import Testing
                     defer { answers.cancel() }
                     for session in [session, joined] { try await session.waitUntilAllAreConnected(1) }
                     // Questions of invitations that cross end without effect, and are asked again.
-                    let (codes, otherCodes) = (user.takeCodes(), otherUser.takeCodes())
+                    let (codes, otherCodes) = (user.drainCodes(), otherUser.drainCodes())
                     #expect(codes.last != nil && codes.last == otherCodes.last, "\(codes) \(otherCodes)")
                 }
             }
@@ -292,7 +292,7 @@ import Testing
             }
         }
 
-        func takeCodes() -> [String] {
+        func drainCodes() -> [String] {
             codes.withLock { codes in
                 defer { codes = [] }
                 return codes

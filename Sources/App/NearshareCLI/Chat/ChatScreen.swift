@@ -131,7 +131,7 @@ struct ChatScreen: Sendable {
     /// Whether the node has ended and no other one takes over: no line can be sent.
     private(set) var hasNodeEnded = false
     /// Whether the user was told of lines that quitting drops.
-    private var hasWarnedOfLines = false
+    var hasWarnedOfLines = false
     /// The command that is done when the user enters it again, and its conversation.
     var unconfirmed: (command: String, conversation: Conversation?)?
     private var lastNotification: WallTime?
@@ -141,9 +141,9 @@ struct ChatScreen: Sendable {
     /// New peers of which the user was told, or to which the user has written.
     var metPeers: Set<PeerID> = []
     /// The peers of which the user was told under a name that was looked for; by the name in lower case.
-    private var metNames: [String: Set<PeerID>] = [:]
+    var metNames: [String: Set<PeerID>] = [:]
     /// The peers of which the user was told that another device has their name, or that the user has named by an id.
-    private var toldNamesakes: Set<PeerID> = []
+    var reportedNamesakes: Set<PeerID> = []
 
     /// Number of messages loaded at once.
     static let historyPageCount = 50
@@ -151,7 +151,6 @@ struct ChatScreen: Sendable {
     private static let bellInterval = Duration.seconds(3)
     /// Minimum time between requests of the contacts.
     private static let contactsInterval = Duration.seconds(3)
-    private static let lookupTimeout = Duration.seconds(5)
 
     init(_ settings: Settings) {
         self.settings = settings
@@ -188,17 +187,17 @@ struct ChatScreen: Sendable {
 
     mutating func handle(_ input: Input, at now: WallTime) -> [Reaction] {
         let reactions = react(to: input, at: now)
-        tellOfNamesakes(at: now)
+        addNamesakeNotice(at: now)
         return reactions + refreshContacts(after: input, at: now) + markVisibleRead() + recallPeers()
     }
 
-    /// Tells the user once that lines of the visible conversation wait for a peer that is away, while another device with its name
+    /// Adds a notice, once, that lines of the visible conversation wait for a peer that is away, while another device with its name
     /// is near: the key that is away may have been replaced (K2).
-    private mutating func tellOfNamesakes(at now: WallTime) {
-        guard case .peer(let id)? = views.visible.conversation, !toldNamesakes.contains(id), let contact = contacts[id],
+    private mutating func addNamesakeNotice(at now: WallTime) {
+        guard case .peer(let id)? = views.visible.conversation, !reportedNamesakes.contains(id), let contact = contacts[id],
             !contact.isNear, let notice = SharedName.notice(for: contact, among: Array(contacts.values))
         else { return }
-        toldNamesakes.insert(id)
+        reportedNamesakes.insert(id)
         addNotice(notice, in: .peer(id), at: now)
     }
 
@@ -312,178 +311,6 @@ struct ChatScreen: Sendable {
 
     // MARK: Conversations
 
-    /// Looks for a peer. Its conversation is visible at once, so that no line goes to the one before.
-    mutating func lookUp(_ name: String, at now: WallTime) -> [Reaction] {
-        let index: Int
-        if let same = views.index(ofLookup: name) {
-            index = same
-        } else if let visible = views.visibleIndex, let former = views[visible].lookup, !former.isRunning, former.lines.isEmpty,
-            views[visible].editor.isEmpty
-        {
-            // A name that was mistyped leaves no tab behind.
-            index = visible
-        } else if let added = views.add(.lookup(ConversationView.Lookup(name: name, isRunning: false)), isProtected: isFriend) {
-            index = added
-        } else {
-            addNotice("too many conversations are open", at: now)
-            return []
-        }
-        let previous = views[index].lookup
-        views.show(index)
-        // One lookup of a name at a time: the end of another one would drop the lines that wait for this one.
-        if let previous, previous.name == name, previous.isRunning { return [] }
-        var lookup = ConversationView.Lookup(name: name, listedPeers: knownPeers(selectedBy: name))
-        if let previous, !previous.lines.isEmpty {
-            lookup = previous
-            (lookup.isRunning, lookup.isWaiting) = (true, false)
-        }
-        views[index].setLookup(lookup)
-        return [Self.request(name)]
-    }
-
-    /// The listed peers that a name selects and that the user knows, or has met in this chat.
-    private func knownPeers(selectedBy name: String) -> Set<PeerID> {
-        let known = contacts.values.filter { contact in
-            Self.isKnown(contact) || metPeers.contains(contact.id)
-                || views.index(of: .peer(contact.id)).map { views[$0].hasLocalMessages } ?? false
-        }
-        let selected = NameMatch(of: name, among: known).candidates + NameMatch.withIDPrefix(name, amongKnown: known)
-        return Set(selected.map(\.id)).union(metNames[name.lowercased()] ?? [])
-    }
-
-    /// Whether lines that were written to a name may go to the peer that was found: the user knew the peer under that name, or has
-    /// named its whole id. Any peer can take a name later, also a known one (K2).
-    private static func isExpected(_ contact: Contact, by lookup: ConversationView.Lookup?) -> Bool {
-        guard let lookup else { return false }
-        // An id names one key.
-        if PeerID(hex: lookup.name) == contact.id || lookup.listedPeers.contains(contact.id) { return true }
-        return isKnown(contact) && (lookup.storedPeers?.contains(contact.id) ?? !lookup.isWaiting)
-    }
-
-    private static func request(_ name: String) -> Reaction {
-        .request(.find(name: name, timeout: lookupTimeout), .lookup(name))
-    }
-
-    /// Queues a line until its peer is found.
-    mutating func queue(_ text: String, at now: WallTime) {
-        guard var lookup = views.visible.lookup else { return }
-        let name = TerminalText.escaped(lookup.name, columns: 40)
-        guard lookup.isOpen else {
-            views.visible.editor.recordUnsent(Self.typed(text))
-            return addNotice("\(name) was not found; try /chat NAME; \(Self.unsentAdvice)", at: now)
-        }
-        lookup.lines.append(text)
-        views.visible.setLookup(lookup)
-        hasWarnedOfLines = false
-        addNotice("sent when \(name) is found: \(TerminalText.escaped(text, columns: 200))", at: now)
-    }
-
-    /// Makes the view of a name the conversation with the peer that was found. Its lines are sent to a peer that the user knew by
-    /// that name; for another one, which may have chosen the name that the user mistyped, they return to the input line (K2).
-    /// - Parameter news: a line about the peer; escaped for a terminal.
-    private mutating func resolve(
-        _ name: String, at index: Int, as contact: Contact, news: String? = nil, at now: WallTime
-    ) -> [Reaction] {
-        let conversation = Conversation.peer(contact.id)
-        let lines = views[index].lookup?.lines ?? []
-        let isExpected = Self.isExpected(contact, by: views[index].lookup)
-        let isVisible = views.visibleIndex == index
-        let target = views.resolve(at: index, as: conversation)
-        if let news { views[target].addNotice(news, at: now) }
-        // An id names one peer.
-        if PeerID(hex: name) != nil {
-            toldNamesakes.insert(contact.id)
-        } else if let notice = SharedName.notice(for: contact, among: Array(contacts.values)) {
-            if !contact.isNear { toldNamesakes.insert(contact.id) }
-            views[target].addNotice(notice, at: now)
-        }
-        let reactions = isVisible ? showView(target) : []
-        if isExpected {
-            return reactions + lines.map { .request(.sendLine($0, in: conversation), .sendLine(conversation, $0)) }
-        }
-        guard let first = lines.first else { return reactions }
-        metPeers.insert(contact.id)
-        metNames[name.lowercased(), default: []].insert(contact.id)
-        let shown = "\(contact.name.quoted(of: contact.id)) (\(contact.id.hex))"
-        let hasDraft = !views[target].editor.isEmpty
-        let advice = hasDraft ? "Up shows your lines" : "Enter sends the line below, Up shows your other lines"
-        let reason = Self.isKnown(contact) ? "was not known by that name" : "is new here"
-        views[target].addNotice("\(shown) \(reason); nothing was sent. \(advice)", at: now)
-        for line in lines { views[target].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
-        if !hasDraft { views[target].hold(Self.typed(first)) }
-        return reactions
-    }
-
-    /// Keeps the lines for a peer that the node has not found, until it is in range.
-    /// - Parameter reason: escaped for a terminal.
-    private mutating func waitForPeer(_ name: String, _ reason: String, at now: WallTime) {
-        guard let index = views.index(ofOpenLookup: name), var lookup = views[index].lookup, lookup.isRunning else { return }
-        (lookup.isRunning, lookup.isWaiting) = (false, true)
-        views[index].setLookup(lookup)
-        views[index].addNotice(reason, at: now)
-        let shown = TerminalText.escaped(name, columns: 40)
-        let awaited = name == settings.ownName?.claimed ? "another peer called \(shown)" : shown
-        views[index].addNotice("what you write here waits until \(awaited) is near, or this chat ends", at: now)
-    }
-
-    /// Drops the lines of the visible view that wait for its peer.
-    mutating func dropWaitingLines(at now: WallTime) {
-        guard var lookup = views.visible.lookup else { return }
-        for line in lookup.lines { views.visible.editor.recordUnsent(Self.typed(line)) }
-        lookup.lines = []
-        views.visible.setLookup(lookup)
-        addNotice("the lines that waited are dropped; Up brings them back", at: now)
-    }
-
-    /// The requests for the peers that are waited for.
-    private var waitingRequests: [Reaction] { views.openLookups.filter { !$0.isRunning }.map { Self.request($0.name) } }
-
-    /// Makes the views of names that were not found conversations with the peers that have these names now.
-    private mutating func resolveFailedLookups(at now: WallTime) -> [Reaction] {
-        var reactions: [Reaction] = []
-        for lookup in views.compactMap(\.lookup) where !lookup.isRunning {
-            guard let index = views.index(ofLookup: lookup.name), let contact = peerInRange(called: lookup.name) else {
-                continue
-            }
-            // A text that the user is writing never goes to a peer that has just taken the name (K2).
-            guard Self.isExpected(contact, by: lookup) || views[index].editor.isEmpty else { continue }
-            let shown = "\(contact.name.quoted(of: contact.id)) (\(contact.id.hex))"
-            let news = "\(shown) is near now; this is the conversation with that peer"
-            reactions += resolve(lookup.name, at: index, as: contact, news: news, at: now)
-        }
-        return reactions
-    }
-
-    /// The only peer with a name, if it is in range: not one that claims the name of another known peer (K2), nor one whose name
-    /// is not authenticated. The beginning of a name is not enough, because the list lacks known peers that are away.
-    private func peerInRange(called name: String) -> Contact? {
-        let wanted = name.lowercased()
-        let owners = contacts.values.filter {
-            !$0.trustStatus.isBlocked && ($0.id.hex == wanted || $0.name.claimed.lowercased() == wanted)
-        }
-        guard owners.count == 1, let contact = owners.first, contact.isNear, contact.software != .blueChat else { return nil }
-        if case .nameClash = contact.trustStatus, contact.id.hex != wanted { return nil }
-        return contact
-    }
-
-    /// Ends the lookup of a blocked peer. Its tab, in which nothing could be done, does not stay.
-    private mutating func refuseBlocked(_ name: String, at now: WallTime) {
-        guard let index = views.index(ofOpenLookup: name) else { return }
-        let lines = views[index].lookup?.lines ?? []
-        if views[index].editor.isEmpty {
-            views.discard(at: index)
-        } else {
-            views[index].setLookup(ConversationView.Lookup(name: name, isRunning: false))
-        }
-        let shown = TerminalText.escaped(name, columns: 40)
-        let unsent = lines.map { "; not sent: \(TerminalText.escaped($0, columns: 200))" }.joined()
-        addNotice("\(shown) is blocked; /unblock \(shown)\(unsent)", at: now)
-    }
-
-    private static func isKnown(_ contact: Contact) -> Bool {
-        if case .known = contact.trustStatus { true } else { false }
-    }
-
     /// Ends the command, unless lines would be lost of which the user has not been warned.
     mutating func quit(at now: WallTime) -> [Reaction] {
         let waiting = views.openLookups.first { !$0.lines.isEmpty }
@@ -526,7 +353,7 @@ struct ChatScreen: Sendable {
 
     private mutating func open(_ conversation: Conversation) -> Int? { views.open(conversation, isProtected: isFriend) }
 
-    private func isFriend(_ peer: PeerID) -> Bool { contacts[peer]?.isFriend == true }
+    func isFriend(_ peer: PeerID) -> Bool { contacts[peer]?.isFriend == true }
 
     /// Loads the newest messages, once.
     private mutating func load(_ index: Int) -> [Reaction] {
