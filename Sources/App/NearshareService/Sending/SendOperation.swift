@@ -29,21 +29,7 @@ package final class SendOperation: Sendable {
     private let hotspot: HotspotRequester?
     private let resolver: PeerResolver
     private let running = RunningTransfers()
-    private struct Ends {
-        var reached: [Int] = []
-        var distrusted: [Int] = []
-        /// The receivers that were found, with the position of the first target that selects each.
-        var receivers: [PeerID: Int] = [:]
-        /// The positions of further targets that select one of them, with that of the first.
-        var repeated: [Int: Int] = [:]
-
-        /// The positions, and those of targets that select the same receivers.
-        func withRepeated(_ positions: [Int]) -> [Int] {
-            (positions + repeated.filter { positions.contains($0.value) }.keys).sorted()
-        }
-    }
-
-    private let ends = Mutex(Ends())
+    private let outcomes = Mutex(TargetOutcomes())
 
     /// - Parameters:
     ///   - timeout: for the receiver's answer.
@@ -80,10 +66,10 @@ package final class SendOperation: Sendable {
     package func cancel() -> Bool { running.cancelAll() }
 
     /// The positions of the targets that have received everything.
-    package var reachedTargets: [Int] { ends.withLock { $0.withRepeated($0.reached) } }
+    package var reachedTargets: [Int] { outcomes.withLock(\.reached) }
 
     /// The positions of the targets to which nothing was sent because of their key: another try would end in the same way.
-    package var distrustedTargets: [Int] { ends.withLock { $0.withRepeated($0.distrusted) } }
+    package var distrustedTargets: [Int] { outcomes.withLock(\.distrusted) }
 
     /// - Throws: ``CommandFailure`` when a receiver did not get it.
     package func run(to targets: [Target], on node: Node) async throws {
@@ -95,10 +81,7 @@ package final class SendOperation: Sendable {
                 for (position, (target, source)) in source.sources(for: targets).enumerated() {
                     group.addTask {
                         let failure = await self.send(source, to: target, at: position, on: node)
-                        self.ends.withLock { ends in
-                            if failure == nil, ends.repeated[position] == nil { ends.reached.append(position) }
-                            if failure?.status == .notTrusted { ends.distrusted.append(position) }
-                        }
+                        self.outcomes.withLock { $0.record(failure, at: position) }
                         // With one receiver, the failure ends the command.
                         if let failure, targets.count > 1 { self.report(failure, of: target) }
                         return failure
@@ -110,7 +93,7 @@ package final class SendOperation: Sendable {
             }
             guard let first = failures.first else { return }
             if targets.count == 1 { throw first }
-            let receiverCount = targets.count - ends.withLock { $0.repeated.count }
+            let receiverCount = targets.count - outcomes.withLock(\.repeatedCount)
             let isTotal = failures.count == receiverCount
             throw CommandFailure(
                 isTotal ? first.status : .partly, "\(failures.count) of \(receiverCount) receivers did not get it")
@@ -166,12 +149,7 @@ package final class SendOperation: Sendable {
             }
         // The peer at an address is not known before it is connected.
         guard let (id, name) = receiver else { return false }
-        let isRepeated = ends.withLock { ends in
-            let first = ends.receivers[id] ?? position
-            ends.receivers[id] = first
-            if first != position { ends.repeated[position] = first }
-            return first != position
-        }
+        let isRepeated = outcomes.withLock { !$0.claim(id, at: position) }
         if isRepeated { reporter.report(.notice("\(name?.shown ?? id.hex) is named more than once, and gets it once")) }
         return isRepeated
     }

@@ -74,11 +74,11 @@ extension Node {
     private func refuse(_ link: PrefixedLink) async {
         settings.log.info("a connection from \(link.remote) was refused: too many")
         let source = LinkSource(link.remote)
-        let isTold = state.withLock { state -> Bool in
+        let isAnswered = state.withLock { state -> Bool in
             guard state.handshakes.allows(link.remote.host, now: settings.clock()) else { return false }
             return state.refusals.begin(source)
         }
-        guard isTold else { return link.close() }
+        guard isAnswered else { return link.close() }
         let driver = makeDriver(link, .responder)
         await run(driver) { [self] in
             var isProven = false
