@@ -72,7 +72,7 @@ import Testing
         let peer = PeerDestination(
             addresses: [LinkAddress(host: "10.0.0.9", port: 29742)], id: PeerID(bytes: [UInt8](repeating: 1, count: 8)),
             name: try DisplayName("anna"))
-        let failure = SendOperation.failure(NodeError.timedOut("timed out connecting to 10.0.0.9:29742"), to: peer)
+        let failure = CommandFailure(NodeError.timedOut("timed out connecting to 10.0.0.9:29742"), connectingTo: peer)
         #expect(failure.status == .timedOut)
         for part in [
             "anna", "10.0.0.9:29742", "a firewall there may drop it", "sudo nearshare doctor", "sudo ufw allow 29742/tcp",
@@ -81,10 +81,11 @@ import Testing
         }
         let chosen = PeerDestination(
             addresses: [LinkAddress(host: "10.0.0.9", port: 445)], id: peer.id, name: try DisplayName("anna"))
-        let other = SendOperation.failure(NodeError.timedOut("timed out"), to: chosen)
+        let other = CommandFailure(NodeError.timedOut("timed out"), connectingTo: chosen)
         #expect(other.message.contains("sudo nearshare doctor") && !other.message.contains("445"))
         // A port that the user has typed was not found by discovery, and may be wrong.
-        let typed = SendOperation.failure(NodeError.timedOut("timed out"), to: PeerDestination(addresses: peer.addresses))
+        let typed = CommandFailure(
+            NodeError.timedOut("timed out"), connectingTo: PeerDestination(addresses: peer.addresses))
         #expect(typed.message.hasPrefix("timed out; check the address, that `nearshare receive` runs there, that port 29742"))
         #expect(!typed.message.contains("ufw allow"))
     }

@@ -1,6 +1,6 @@
 internal import Nearshare
 
-/// The messages about a peer that uses the name of another known one (K2).
+/// A peer that uses the name of another known one (K2): the messages about it, and the refusal to send to it.
 enum NameClash {
     /// - Parameters:
     ///   - name: the name under which lists show the peer; nil where it has none.
@@ -13,5 +13,21 @@ enum NameClash {
     /// The same for what the user sends by the name.
     static func refusal(of name: DisplayName?, _ id: PeerID, ownedBy owner: Fingerprint) -> String {
         "nothing was sent: \(sentence(about: name, id, ownedBy: owner)); use the id \(id) if you mean it"
+    }
+
+    /// Stops a send, by name, to a peer that answers to the name of another known one.
+    /// - Parameter trust: nil where it cannot be read.
+    static func refuseSend(
+        to fingerprint: Fingerprint, _ trustStatus: TrustStatus, claiming name: DisplayName?, in trust: TrustStore?
+    ) throws(CommandFailure) {
+        let owner: Fingerprint? =
+            if case .nameClash(let owner) = trustStatus {
+                owner
+            } else {
+                name.flatMap { trust?.otherOwner(of: $0, claimedBy: fingerprint) }
+            }
+        guard let owner else { return }
+        let known = name.map { trust?.name(of: fingerprint, claiming: $0) ?? $0 }
+        throw CommandFailure(.notTrusted, refusal(of: known, fingerprint.peerID, ownedBy: owner))
     }
 }
