@@ -85,7 +85,7 @@ extension ChatScreen {
             return []
         }
         views.visible.position = .end
-        if case .peer(let peer) = conversation { metPeers.insert(peer) }
+        if case .peer(let peer) = conversation { reported.insert(peer) }
         return [.request(.sendLine(text, in: conversation), .sendLine(conversation, text))]
     }
 

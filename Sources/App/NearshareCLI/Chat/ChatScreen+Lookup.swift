@@ -38,11 +38,11 @@ extension ChatScreen {
     /// The listed peers that a name selects and that the user knows, or has met in this chat.
     private func knownPeers(selectedBy name: String) -> Set<PeerID> {
         let known = contacts.values.filter { contact in
-            Self.isKnown(contact) || metPeers.contains(contact.id)
+            Self.isKnown(contact) || reported.contains(contact.id)
                 || views.index(of: .peer(contact.id)).map { views[$0].hasLocalMessages } ?? false
         }
         let selected = NameMatch(of: name, among: known).candidates + NameMatch.withIDPrefix(name, amongKnown: known)
-        return Set(selected.map(\.id)).union(metNames[name.lowercased()] ?? [])
+        return Set(selected.map(\.id)).union(reported.peers(named: name))
     }
 
     /// Whether lines that were written to a name may go to the peer that was found: the user knew the peer under that name, or has
@@ -86,9 +86,9 @@ extension ChatScreen {
         if let news { views[target].addNotice(news, at: now) }
         // An id names one peer.
         if PeerID(hex: name) != nil {
-            reportedNamesakes.insert(contact.id)
+            reported.recordNamesake(of: contact.id)
         } else if let notice = SharedName.notice(for: contact, among: Array(contacts.values)) {
-            if !contact.isNear { reportedNamesakes.insert(contact.id) }
+            if !contact.isNear { reported.recordNamesake(of: contact.id) }
             views[target].addNotice(notice, at: now)
         }
         let reactions = isVisible ? showView(target) : []
@@ -96,8 +96,7 @@ extension ChatScreen {
             return reactions + lines.map { .request(.sendLine($0, in: conversation), .sendLine(conversation, $0)) }
         }
         guard let first = lines.first else { return reactions }
-        metPeers.insert(contact.id)
-        metNames[name.lowercased(), default: []].insert(contact.id)
+        reported.insert(contact.id, named: name)
         let shown = "\(contact.name.quoted(of: contact.id)) (\(contact.id.hex))"
         let hasDraft = !views[target].editor.isEmpty
         let advice = hasDraft ? "Up shows your lines" : "Enter sends the line below, Up shows your other lines"

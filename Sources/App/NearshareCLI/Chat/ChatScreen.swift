@@ -138,12 +138,7 @@ struct ChatScreen: Sendable {
     private var lastContactsRequest: WallTime?
     /// The peers of conversations that are in no list of the node, and were looked for in the files.
     private var recalled: Set<PeerID> = []
-    /// New peers of which the user was told, or to which the user has written.
-    var metPeers: Set<PeerID> = []
-    /// The peers of which the user was told under a name that was looked for; by the name in lower case.
-    var metNames: [String: Set<PeerID>] = [:]
-    /// The peers of which the user was told that another device has their name, or that the user has named by an id.
-    var reportedNamesakes: Set<PeerID> = []
+    var reported = ReportedPeers()
 
     /// Number of messages loaded at once.
     static let historyPageCount = 50
@@ -194,10 +189,11 @@ struct ChatScreen: Sendable {
     /// Adds a notice, once, that lines of the visible conversation wait for a peer that is away, while another device with its name
     /// is near: the key that is away may have been replaced (K2).
     private mutating func addNamesakeNotice(at now: WallTime) {
-        guard case .peer(let id)? = views.visible.conversation, !reportedNamesakes.contains(id), let contact = contacts[id],
-            !contact.isNear, let notice = SharedName.notice(for: contact, among: Array(contacts.values))
+        guard case .peer(let id)? = views.visible.conversation, !reported.isNamesakeReported(of: id),
+            let contact = contacts[id], !contact.isNear,
+            let notice = SharedName.notice(for: contact, among: Array(contacts.values))
         else { return }
-        reportedNamesakes.insert(id)
+        reported.recordNamesake(of: id)
         addNotice(notice, in: .peer(id), at: now)
     }
 
