@@ -134,18 +134,15 @@ struct ChatScreen: Sendable {
     var hasWarnedOfLines = false
     /// The command that is done when the user enters it again, and its conversation.
     var unconfirmed: (command: String, conversation: Conversation?)?
-    private var lastNotification: WallTime?
-    private var lastContactsRequest: WallTime?
+    private var bells = MinimumInterval(.seconds(3))
+    /// The requests of the contacts.
+    private var contactsRequests = MinimumInterval(.seconds(3))
     /// The peers of conversations that are in no list of the node, and were looked for in the files.
     private var recalled: Set<PeerID> = []
     var reported = ReportedPeers()
 
     /// Number of messages loaded at once.
     static let historyPageCount = 50
-    /// Minimum time between bells.
-    private static let bellInterval = Duration.seconds(3)
-    /// Minimum time between requests of the contacts.
-    private static let contactsInterval = Duration.seconds(3)
 
     init(_ settings: Settings) {
         self.settings = settings
@@ -153,7 +150,8 @@ struct ChatScreen: Sendable {
 
     /// The first requests.
     mutating func start(at now: WallTime) -> [Reaction] {
-        (hasStarted, lastContactsRequest) = (true, now)
+        hasStarted = true
+        contactsRequests.record(at: now)
         var reactions = Self.initialRequests
         switch settings.opening {
         case .peer(let name): reactions += lookUp(name, at: now)
@@ -171,7 +169,8 @@ struct ChatScreen: Sendable {
 
     /// The requests to another node. Items and input lines are kept.
     private mutating func resume(at now: WallTime) -> [Reaction] {
-        (hasNodeEnded, lastContactsRequest) = (false, now)
+        hasNodeEnded = false
+        contactsRequests.record(at: now)
         addNotice(
             "this chat goes on through another node of this machine; nothing is lost", in: views.visible.conversation,
             at: now)
@@ -216,11 +215,7 @@ struct ChatScreen: Sendable {
 
     /// Requests the contacts again while the user types: another command that renames a peer causes no event of the node.
     private mutating func refreshContacts(after input: Input, at now: WallTime) -> [Reaction] {
-        guard case .key = input, !hasNodeEnded, let lastContactsRequest else { return [] }
-        let passed = Duration.milliseconds(now.milliseconds - lastContactsRequest.milliseconds)
-        // The wall clock may have been set back.
-        guard passed >= Self.contactsInterval || passed < .zero else { return [] }
-        self.lastContactsRequest = now
+        guard case .key = input, hasStarted, !hasNodeEnded, contactsRequests.admit(at: now) else { return [] }
         return [.request(.contacts, .contacts)]
     }
 
@@ -293,7 +288,7 @@ struct ChatScreen: Sendable {
 
     /// Adds a reply of the node about a peer to the view in which the user has typed the command, and shows it there: it is all that
     /// the command prints.
-    private mutating func addReply(_ text: String, in conversation: Conversation?, at now: WallTime) {
+    mutating func addReply(_ text: String, in conversation: Conversation?, at now: WallTime) {
         addNotice(text, in: conversation, at: now)
         if views.visible.conversation == conversation { views.visible.position = .end }
     }
@@ -347,7 +342,8 @@ struct ChatScreen: Sendable {
         return showView((visible + distance + count) % count)
     }
 
-    private mutating func open(_ conversation: Conversation) -> Int? { views.open(conversation, isProtected: isFriend) }
+    /// The view of a conversation, which is added where there is none; nil when too many are open.
+    mutating func open(_ conversation: Conversation) -> Int? { views.open(conversation, isProtected: isFriend) }
 
     func isFriend(_ peer: PeerID) -> Bool { contacts[peer]?.isFriend == true }
 
@@ -466,7 +462,7 @@ struct ChatScreen: Sendable {
     }
 
     /// Asks about the open offers again, of which only the start page, which is gone, has asked.
-    private mutating func showOpenOffers(at now: WallTime) {
+    mutating func showOpenOffers(at now: WallTime) {
         for question in offers.open {
             let isShown = views.contains { view in view.items.contains { $0.content == .notice(Self.answers(to: question)) } }
             if !isShown { addNotices(about: question, in: nil, at: now) }
@@ -484,17 +480,12 @@ struct ChatScreen: Sendable {
 
     /// The bell for a received line. Lines of the public room are not addressed to the user and do not ring it.
     private mutating func notify(at now: WallTime) -> [Reaction] {
-        guard !settings.isQuiet else { return [] }
-        if let lastNotification {
-            let passed = Duration.milliseconds(now.milliseconds - lastNotification.milliseconds)
-            // The wall clock may have been set back.
-            guard passed >= Self.bellInterval || passed < .zero else { return [] }
-        }
-        lastNotification = now
+        guard !settings.isQuiet, bells.admit(at: now) else { return [] }
         return [.bell]
     }
 
-    private mutating func setContacts(_ all: [Contact], at now: WallTime) -> [Reaction] {
+    /// Records the contacts that the node lists.
+    mutating func setContacts(_ all: [Contact], at now: WallTime) -> [Reaction] {
         // No list of the node has blocked peers, nor new ones that are away: conversations with them may be open.
         var others = contacts.filter { views.index(of: .peer($0.key)) != nil || $0.value.trustStatus.isBlocked }
         for id in others.keys { others[id]?.isNear = false }
@@ -508,137 +499,5 @@ struct ChatScreen: Sendable {
         contacts = Dictionary(listed, uniquingKeysWith: { $1 }).merging(others) { listed, _ in listed }
         let hasNewPeer = contacts.values.contains { $0.isNear && !formerlyNear.contains($0.id) }
         return resolveFailedLookups(at: now) + (hasNewPeer ? waitingRequests : [])
-    }
-
-    private mutating func handle(
-        _ result: Result<ControlReply, ControlFailure>, for tag: RequestTag, at now: WallTime
-    ) -> [Reaction] {
-        switch result {
-        case .success(let reply): return succeeded(tag, reply, at: now)
-        case .failure(let failure):
-            // Another node may take over; it is asked again then.
-            switch tag {
-            case .lookup where failure.kind == .gone, .contacts where failure.kind == .gone: return []
-            case .lookup(let name) where failure.kind == .blocked:
-                refuseBlocked(name, at: now)
-                return []
-            case .lookup(let name) where failure.kind == .peerNotFound:
-                waitForPeer(name, TextLayout.sanitized(failure.description), at: now)
-                return []
-            case .lookup(let name) where views.openLookups.contains { $0.name == name && !$0.isRunning }: return []
-            default: break
-            }
-            failed(tag, TextLayout.sanitized(failure.description), at: now)
-            return []
-        }
-    }
-
-    private mutating func succeeded(_ tag: RequestTag, _ reply: ControlReply, at now: WallTime) -> [Reaction] {
-        switch (tag, reply) {
-        case (.contacts, .contacts(let all)): return setContacts(all, at: now)
-        case (.conversations, .conversations(let all)): return handle(all, at: now)
-        case (.history(let conversation), .chatMessages(let messages)):
-            guard let index = views.index(of: conversation) else { return [] }
-            let isNewest = views[index].history == .loadingNewest
-            views[index].endLoading((messages, isLast: messages.count < Self.historyPageCount))
-            if isNewest, index == views.visibleIndex { showOpenOffers(at: now) }
-            guard isNewest, case .peer(let peer) = conversation else { return [] }
-            // Later ones were shown as they arrived, also where another node has taken over.
-            let opened = views[index].opened ?? now
-            views[index].opened = opened
-            return [.listFiles(peer, before: opened)]
-        case (.lookup(let name), .contact(let contact)):
-            if contacts[contact.id] == nil { contacts[contact.id] = contact }
-            guard let index = views.index(ofOpenLookup: name) else { return [] }
-            // A text that the user is writing never goes to a peer that has just taken the name (K2).
-            let lookup = views[index].lookup
-            if lookup?.isRunning != true, !Self.isExpected(contact, by: lookup), !views[index].editor.isEmpty { return [] }
-            return resolve(name, at: index, as: contact, at: now)
-        case (.clear(let conversation), .done):
-            if let index = views.index(of: conversation) { views[index].removeAll() }
-            addNotice("all lines of this conversation are removed from this machine", in: conversation, at: now)
-        case (.search(let conversation, let text), .chatMessages(let messages)):
-            showFound(messages, text, in: conversation, at: now)
-        case (.setBlocked(let conversation, let isBlocked, let former), .contact(let contact)):
-            contacts[contact.id] = contact
-            let text = isBlocked ? Self.blocked(after: former) : "no longer blocked; it is neither a friend nor verified"
-            addReply("\(name(of: contact.id)) is \(text)", in: conversation, at: now)
-        case (.setFriend(let conversation, let isFriend), .contact(let contact)):
-            contacts[contact.id] = contact
-            let text = isFriend ? "is a friend: --accept friends takes its files without a question" : "is no longer a friend"
-            addReply("\(name(of: contact.id)) \(text)", in: conversation, at: now)
-        case (.ping(let conversation, let peer, let showsPath), .pong(let report)):
-            addReply("\(name(of: peer)): \(Self.text(report, showsPath: showsPath))", in: conversation, at: now)
-        case (.verificationLink(let conversation), .text(let link)): showCode(of: link, in: conversation, at: now)
-        case (.verify(let conversation), .contact(let contact)):
-            contacts[contact.id] = contact
-            addReply("\(name(of: contact.id)) is verified", in: conversation, at: now)
-        case (.answer(_, let answer, let subject, let conversation), .done):
-            let text = "\(answer == .yes ? "accepted" : "declined"): \(subject)"
-            addNotice(text, at: now)
-            // Below the question, which would look open there.
-            if let conversation, let index = views.index(of: conversation), index != views.visibleIndex {
-                views[index].addNotice(text, at: now)
-            }
-        default: break
-        }
-        return []
-    }
-
-    /// A block ends friendship and verification, for good.
-    private static func blocked(after former: TrustStatus?) -> String {
-        switch (former?.isFriend == true, former?.isVerified == true) {
-        case (true, true): "blocked, and no longer a friend or verified"
-        case (true, false): "blocked, and no longer a friend"
-        case (false, true): "blocked, and no longer verified"
-        case (false, false): "blocked"
-        }
-    }
-
-    private mutating func failed(_ tag: RequestTag, _ reason: String, at now: WallTime) {
-        switch tag {
-        case .sendLine(let conversation, let text):
-            addNotice("not sent: \(reason); \(Self.unsentAdvice)", in: conversation, at: now)
-            if let index = views.index(of: conversation) { views[index].editor.recordUnsent(Self.typed(text)) }
-        case .history(let conversation):
-            if let index = views.index(of: conversation) { views[index].endLoading(nil) }
-            addNotice(reason, in: conversation, at: now)
-        case .sendFile(let conversation, let path):
-            addNotice("\(TerminalText.escaped(path, columns: 200)) could not be sent: \(reason)", in: conversation, at: now)
-        case .lookup(let name):
-            guard let index = views.index(ofOpenLookup: name) else { return }
-            let lines = views[index].lookup?.lines ?? []
-            views[index].setLookup(ConversationView.Lookup(name: name, isRunning: false))
-            views[index].addNotice(reason, at: now)
-            for line in lines {
-                views[index].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now)
-                views[index].editor.recordUnsent(Self.typed(line))
-            }
-        case .cancel(let conversation), .clear(let conversation), .search(let conversation, _):
-            addNotice(reason, in: conversation, at: now)
-        case .setBlocked(let conversation, _, _), .setFriend(let conversation, _), .ping(let conversation, _, _):
-            addReply(reason, in: conversation, at: now)
-        case .verificationLink(let conversation): addNotice(reason, in: conversation, at: now)
-        case .verify(let conversation): addReply("not verified: \(reason)", in: conversation, at: now)
-        case .contacts, .conversations, .markRead, .answer: addNotice(reason, at: now)
-        }
-    }
-
-    /// - Parameter summaries: the most recent first. Conversations beyond the limit get no view until a message arrives.
-    private mutating func handle(_ summaries: [ConversationSummary], at now: WallTime) -> [Reaction] {
-        for (rank, summary) in summaries.enumerated() {
-            let isOpen = views.index(of: summary.conversation) != nil
-            guard isOpen || views.count < ConversationViews.maximumCount, let index = open(summary.conversation) else {
-                continue
-            }
-            if !isOpen { views.setRank(rank, of: index) }
-            views[index].claimedName = summary.peerName ?? (summary.last.isLocal ? nil : summary.last.authorName)
-            guard !views[index].contains(summary.last.id) else { continue }
-            views[index].unreadCount = index == views.visibleIndex ? 0 : summary.unreadCount
-        }
-        guard settings.opening == .latest, views.visibleIndex == nil, views.visible.editor.isEmpty,
-            let newest = summaries.first(where: { $0.conversation != .publicRoom })
-        else { return [] }
-        return show(newest.conversation, at: now)
     }
 }
