@@ -198,7 +198,7 @@ struct ReceiveCommand: ConfinedCommand {
             let notice = ReceiverNotice(
                 node: node, destination: destination, discoveryEngine: engine,
                 chosenPort: machine.configuration.listeningPort(options.port), page: page, hotspot: hotspot,
-                localSend: localSend, pageInterface: options.interface, isJSON: isJSON, shown: context.shown)
+                localSend: localSend, pageInterface: options.nearby.interface, isJSON: isJSON, shown: context.shown)
             let follower = PrimaryRoleFollower(
                 machine: machine, node: node, listener: listener, controller: controller, reporter: reporter,
                 settings: followerSettings)
@@ -215,7 +215,7 @@ struct ReceiveCommand: ConfinedCommand {
                     group.addTask { await NetworkNotice(settings, NetworkNotice.show)?.run() }
                     group.addTask {
                         await ReceiverNotice.showRadio(
-                            of: listener, isJSON: isJSON, isRequested: options.bluetooth.adapter != nil)
+                            of: listener, isJSON: isJSON, isRequested: options.nearby.bluetooth.adapter != nil)
                     }
                     group.addTask {
                         do {
@@ -246,7 +246,7 @@ struct ReceiveCommand: ConfinedCommand {
 
     private var followerSettings: PrimaryRoleFollower.Settings {
         PrimaryRoleFollower.Settings(
-            isPortFixed: receiving.port != nil, hasOwnAdvertisement: receiving.name != nil || receiving.interface != nil,
+            isPortFixed: receiving.port != nil, hasOwnAdvertisement: receiving.name != nil || receiving.nearby.interface != nil,
             // The address of a page would change, and --once means one transfer of this node.
             claimsRole: !qr && !once && !stdout)
     }
@@ -254,8 +254,8 @@ struct ReceiveCommand: ConfinedCommand {
     private func makeSettings(_ machine: LocalMachine) throws -> NodeSettings {
         let log = global.logger
         var settings = try machine.nodeSettings(
-            name: receiving.name?.name, interface: receiving.interface, discovery: machine.discovery(log: log),
-            radio: receiving.bluetooth.makeOpener(log: log), log: log)
+            name: receiving.name?.name, interface: receiving.nearby.interface, discovery: machine.discovery(log: log),
+            radio: receiving.nearby.bluetooth.makeOpener(log: log), log: log)
         // No command reads invitations into sessions.
         settings.acceptsSessions = false
         return settings

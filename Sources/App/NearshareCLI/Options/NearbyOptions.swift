@@ -1,10 +1,11 @@
 internal import ArgumentParser
 internal import NearshareService
 
-/// The network interface and the Bluetooth adapter on which the node of a command looks for peers.
+/// The network interface and the Bluetooth adapter that the node of a command uses, to look for peers and to be found.
 struct NearbyOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("Look for peers on this network interface only.", valueName: "interface"),
+        help: ArgumentHelp(
+            "Network interface to use, such as wlan0 (default: the configured one, or all).", valueName: "interface"),
         transform: InterfaceArgument.existing)
     var interface: String?
 

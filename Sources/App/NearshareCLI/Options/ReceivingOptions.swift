@@ -45,12 +45,7 @@ struct ReceivingOptions: ParsableArguments {
         transform: UInt16.expecting("a port from 0 to 65535, where 0 is any free one"))
     var port: UInt16?
 
-    @Option(
-        help: ArgumentHelp("Be reachable on this network interface only.", valueName: "interface"),
-        transform: InterfaceArgument.existing)
-    var interface: String?
-
-    @OptionGroup var bluetooth: BluetoothOptions
+    @OptionGroup var nearby: NearbyOptions
 
     func validate() throws {
         if update, overwrite { throw ValidationError("--update and --overwrite exclude each other; choose one") }
@@ -73,7 +68,8 @@ struct ReceivingOptions: ParsableArguments {
 
     /// The options for a node, such as that of `nearshare mesh run`.
     func nodeOptions(log: Logger) -> NodeOptions {
-        var options = NodeOptions(purpose: .daemon, interface: interface, radio: bluetooth.makeOpener(log: log), log: log)
+        var options = NodeOptions(
+            purpose: .daemon, interface: nearby.interface, radio: nearby.bluetooth.makeOpener(log: log), log: log)
         (options.inbox, options.name, options.accept, options.port) = (inbox, name?.name, accept, port)
         (options.maximumSize, options.maximumPerPeer) = (maxSize?.bytes, maxPerPeer?.bytes)
         (options.keepsExecutable, options.existing) = (keepExecutable, existing)

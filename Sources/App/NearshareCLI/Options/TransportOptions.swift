@@ -13,7 +13,9 @@ struct TransportOptions: ParsableArguments {
     var via: Transport?
 
     @Option(
-        help: ArgumentHelp("Look for peers on this network interface only, and connect directly.", valueName: "interface"),
+        help: ArgumentHelp(
+            "Network interface to use, such as wlan0 (default: the configured one, or all). Without --via, also chooses lan.",
+            valueName: "interface"),
         transform: InterfaceArgument.existing)
     var interface: String?
 
