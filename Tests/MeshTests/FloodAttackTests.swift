@@ -341,6 +341,45 @@ import Testing
         #expect(router.links.byteCount < 2 << 20)
     }
 
+    @Test(
+        "R3: a neighbour has an excess for a flood of its own, and none for one from behind it", arguments: [7, 6] as [UInt8])
+    func excess(ttl: UInt8) throws {
+        var victim = AttackedRouter()
+        var mallory = UntrustedPeer(seed: 76)
+        let anna = UntrustedPeer(seed: 77)
+        victim.receive(try anna.announcement(at: victim.now), from: 0)
+        for number in 0..<2_500 as Range<UInt64> {
+            let ping = MeshPing(nonce: number.bigEndianBytes, originTTL: MeshPacket.maximumTTL)
+            let packet = MeshPacket(
+                type: .ping, ttl: ttl, timestamp: victim.now, sender: mallory.randomID(), recipient: victim.router.id,
+                payload: ping.encoded[...])
+            victim.receive(try packet.encoded())
+        }
+        // The neighbour's own line among them is read.
+        victim.receive(try anna.message("hello", at: victim.now), from: 0)
+        let excess = victim.router.excess(of: AttackedRouter.link(0), now: victim.moment.monotonic)
+        #expect((excess > 0) == (ttl == MeshPacket.maximumTTL) && victim.events.texts == ["hello"])
+    }
+
+    @Test("R3: a neighbour whose clock is off, and a member that returns with its store, have no excess") func honest() throws {
+        var victim = AttackedRouter()
+        victim.act { $0.enableBundles(now: $1) }
+        let (late, anna) = (UntrustedPeer(seed: 78), UntrustedPeer(seed: 79))
+        victim.receive(try anna.announcement(at: victim.now, capabilities: [.fileOffers, .bundles]), from: 1)
+        try victim.answerChallenge(as: anna, on: 1)
+        for number in 0..<600 as Range<UInt64> {
+            // An hour ago; an announcement, and lines.
+            let time = victim.now - 3_600_000 + number
+            victim.receive(try number % 20 == 0 ? late.announcement(at: time) : late.message("late", at: time), from: 0)
+            let bundle = MeshPacket(
+                version: .v2, type: .bundle, ttl: 1, timestamp: victim.now + number, sender: anna.id,
+                recipient: victim.router.id, payload: [UInt8](repeating: UInt8(number % 251), count: 20_000)[...])
+            victim.receive(try anna.signed(bundle), from: 1)
+        }
+        let excess = (0..<2).map { victim.router.excess(of: AttackedRouter.link($0), now: victim.moment.monotonic) }
+        #expect(excess == [0, 0] && victim.router.isNeighbour(anna.id))
+    }
+
     @Test("M15: any number of small packets leaves the tolerance to clocks as it is") func clocks() throws {
         var settings = MeshRouter.Settings()
         settings.frameBurst = 1e6

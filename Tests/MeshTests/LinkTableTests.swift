@@ -177,7 +177,7 @@ import Testing
         }
         budgets.close(link(12), now: clock)
         budgets.open(link(13), from: .address("a"), settings, now: clock)
-        let isRead = budgets.admitFrame(byteCount: 300, isPlain: true, on: link(13), now: clock)
+        let isRead = budgets.admitFrame(byteCount: 300, isPlain: true, isUnrelayed: true, on: link(13), now: clock)
         let isChecked = budgets.admitSignature(byteCount: 100, on: link(13), now: clock)
         let payloads = (0..<3).map { _ in budgets.consume(.sealedPayloads, on: link(13), now: clock) }
         let handshakes = (0..<5).map { _ in
@@ -204,7 +204,10 @@ import Testing
             budgets.open(link(number), from: .address("a"), MeshRouter.Settings(), now: now)
         }
         func admitted(_ byteCount: Int, isPlain: Bool = true, on number: UInt64) -> Int {
-            (0..<50).count { _ in budgets.admitFrame(byteCount: byteCount, isPlain: isPlain, on: link(number), now: now) }
+            (0..<50).count { _ in
+                budgets.admitFrame(
+                    byteCount: byteCount, isPlain: isPlain, isUnrelayed: true, on: link(number), now: now)
+            }
         }
         // Sealed payloads of a megabyte and more, after which the common account is in debt, and then each share.
         for number in 1...12 as ClosedRange<UInt64> { open(number) }
@@ -226,12 +229,40 @@ import Testing
         for number in 1...3 as ClosedRange<UInt64> {
             budgets.open(link(number), from: .address("a"), MeshRouter.Settings(), now: now)
         }
+        let admittedCount = (0..<5_000).count { _ in budgets.admitLargeFrame(on: link(3), now: now) }
+        for number in [1, 2] as [UInt64] {
+            let isRead = budgets.admitLargeFrame(on: link(number), now: now)
+            #expect(isRead)
+        }
         for _ in 0..<5_000 { _ = budgets.consume(.pings, on: link(1), now: now) }
-        let admittedCount = (0..<5_000).count { _ in budgets.consume(.frames, on: link(3), now: now) }
-        for work in [.pings, .frames] as [LinkWork] { _ = budgets.consume(work, on: link(2), now: now) }
+        _ = budgets.consume(.pings, on: link(2), now: now)
         let excess = (1...3 as ClosedRange<UInt64>).map { budgets.excess(of: link($0), now: now) }
         #expect(excess == [1_000, 0, 1_000] && admittedCount == 5_000)
-        #expect(budgets.excess(of: link(1), now: now + .seconds(100)) == 0)
+        let later = budgets.excess(of: link(1), now: now + .seconds(100))
+        #expect(later == 0)
+    }
+
+    @Test("R3: what a neighbour relays, or brings for other nodes, is no excess of its own, however much it is")
+    func relaying() {
+        var budgets = LinkBudgets()
+        for number in [1, 2] as [UInt64] {
+            budgets.open(link(number), from: .address("a"), MeshRouter.Settings(), now: now)
+        }
+        // A flood behind an honest relay, far beyond the link's share, with all kinds of work.
+        for _ in 0..<5_000 {
+            let isRead = budgets.admitFrame(byteCount: 300, isPlain: true, isUnrelayed: false, on: link(1), now: now)
+            guard isRead else { continue }
+            for work in LinkWork.allCases { _ = budgets.consume(work, on: link(1), now: now) }
+        }
+        // The relay itself, and a member that has returned, within their limits: bundles, texts, answers.
+        for number in [1, 2] as [UInt64] {
+            _ = budgets.admitFrame(byteCount: 300, isPlain: true, isUnrelayed: true, on: link(number), now: now)
+            for work in LinkWork.allCases where work.isForOthers {
+                for _ in 0..<1_000 { _ = budgets.consume(work, 1_000, on: link(number), now: now) }
+            }
+        }
+        let excess = [1, 2].map { budgets.excess(of: link($0), now: now) }
+        #expect(excess == [0, 0])
     }
 
     @Test("M10: what one link sends delays neither this node's frames nor those of other links") func fairness() {
@@ -283,6 +314,6 @@ import Testing
 extension LinkBudgets {
     /// Accounts for the start of a frame that is too large to cost nothing.
     fileprivate mutating func admitLargeFrame(on link: MeshLinkID, now: MonotonicInstant) -> Bool {
-        admitFrame(byteCount: Self.freeFrameByteCount + 1, isPlain: true, on: link, now: now)
+        admitFrame(byteCount: Self.freeFrameByteCount + 1, isPlain: true, isUnrelayed: true, on: link, now: now)
     }
 }

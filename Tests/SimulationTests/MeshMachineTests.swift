@@ -139,14 +139,19 @@ import Testing
     }
 
     /// Sends pings over a neighbour's link, far more than are answered.
-    private func flood(_ machine: inout MeshMachine, over link: MeshLinkID, key: UInt16, at milliseconds: Int64) {
+    /// - Parameter isRelayed: whether the neighbour relays the pings of a peer behind it.
+    private func flood(
+        _ machine: inout MeshMachine, over link: MeshLinkID, key: UInt16, at milliseconds: Int64, isRelayed: Bool = false
+    ) {
         var peer = MeshRouter(
             identity: identity(key), name: DisplayName(truncating: "peer \(key)")!, random: SeededRandom(seed: 9))
         let remoteLink = MeshLinkID(rawValue: 1)
         peer.linkUp(remoteLink, .stream, now: moment(milliseconds))
         for number in 0..<400 as Range<UInt64> {
             peer.ping(machine.router.id, nonce: number.bigEndianBytes, now: moment(milliseconds))
-            while let frame = peer.dequeueFrame(for: remoteLink) {
+            while var frame = peer.dequeueFrame(for: remoteLink) {
+                // The ttl.
+                if isRelayed { frame[2] -= 1 }
                 machine.router.receive(frame[...], from: link, now: moment(milliseconds))
             }
         }
@@ -166,6 +171,33 @@ import Testing
         #expect(Set(replaced) == [taken[4], taken[7]])
         let late = machine.linkUp(.stream, from: "lo", now: moment(1_300))
         #expect(late == nil && machine.isOpen(anna) && machine.isOpen(ben))
+    }
+
+    @Test("R3: while a place is free no neighbour gives way, whatever it relays or brings, and however often it returns")
+    func freePlaces() throws {
+        var machine = machine()
+        let excessive = try #require(join(&machine, from: "lo", key: 10, at: 0))
+        flood(&machine, over: excessive, key: 10, at: 10)
+        let returned = try #require(join(&machine, from: "lo", key: 11, at: 20))
+        machine.linkDown(returned, now: moment(30))
+        let others = (1..<11).compactMap { join(&machine, from: "lo", key: UInt16(10 + $0), at: 40) }
+        let last = try #require(machine.linkUp(.stream, from: "lo", now: moment(50)))
+        let replaced = machine.drainReplaced()
+        #expect(others.count == 10 && replaced.isEmpty)
+        #expect(machine.isOpen(excessive) && others.allSatisfy { machine.isOpen($0) } && machine.isOpen(last))
+    }
+
+    @Test("R3: a relay behind which a flood stands gives way no sooner than others of its address") func relays() throws {
+        var machine = machine()
+        let taken = (0..<12).compactMap { join(&machine, from: "lo", key: UInt16(10 + $0), at: 0) }
+        try #require(taken.count == 12)
+        flood(&machine, over: taken[4], key: 500, at: 1_000, isRelayed: true)
+        let early = machine.linkUp(.stream, from: "lo", now: moment(1_100))
+        #expect(early == nil && machine.isOpen(taken[4]))
+        flood(&machine, over: taken[7], key: 17, at: 1_200)
+        let anna = join(&machine, from: "lo", key: 3, at: 1_300)
+        let replaced = machine.drainReplaced()
+        #expect(anna != nil && replaced == [taken[7]])
     }
 
     @Test(

@@ -41,7 +41,9 @@ struct LinkBudgets: Sendable {
         var free: [LinkWork: Int] = [.signatures: 1, .directedSignatures: 4, .sealedPayloads: 2]
         /// Small frames that are read beyond the rates.
         var freeFrameCount = LinkBudgets.freeFrameCount
-        /// Work beyond the link's limits; in debt where that is more than is tolerated.
+        /// Whether the frame that is processed is the neighbour's own: ``MeshFrame/isUnrelayed(_:)``.
+        var isFrameUnrelayed = false
+        /// The neighbour's own work beyond the link's limits; in debt where that is more than is tolerated.
         var excess: TokenBucket
     }
 
@@ -102,14 +104,21 @@ struct LinkBudgets: Sendable {
         }
         let isAdmitted = accounts[member.source]?.common.consume(work, cost, now: now) == true
         let isBeyondShare = work == .frames && member.share != nil
-        if !isAdmitted || isBeyondShare, excess(of: link, now: now) < Self.maximumExcess {
+        if member.isFrameUnrelayed, !work.isForOthers, !isAdmitted || isBeyondShare,
+            excess(of: link, now: now) < Self.maximumExcess
+        {
             members[link]?.excess.charge(1)
         }
         return isAdmitted
     }
 
-    /// The number of requests of a link's neighbour that were rejected, and of its frames beyond the link's share, above what is
+    /// The number of a neighbour's own requests that were rejected, and of its own frames beyond the link's share, above what is
     /// tolerated: a neighbour that asks for little stays below, also where others use up the limits of its address.
+    ///
+    /// A neighbour's own are its frames with the ttl of a new packet, of which no relay makes one, whatever sender they name. Sealed
+    /// ones are not counted, as a member that returns may bring a store of bundles in its session, and neither is
+    /// ``LinkWork/isForOthers``. An honest relay has no excess whatever stands behind it: it passes a flood on with a lower ttl, and
+    /// no signature tells it from one that lowers the ttl of its own packets. The budgets bound both.
     func excess(of link: MeshLinkID, now: MonotonicInstant) -> Double {
         guard var bucket = members[link]?.excess else { return 0 }
         return max(0, -bucket.balance(now: now))
@@ -128,10 +137,15 @@ struct LinkBudgets: Sendable {
         accounts[member.source]?.common.charge(work, cost)
     }
 
-    /// Accounts for the start of a frame.
-    /// - Parameter isPlain: whether the frame costs no more than its bytes: ``MeshFrame/isPlain(_:)``.
+    /// Accounts for the start of a frame. The work that follows on the link is that of this frame.
+    /// - Parameters:
+    ///   - isPlain: whether the frame costs no more than its bytes: ``MeshFrame/isPlain(_:)``.
+    ///   - isUnrelayed: whether the frame is the neighbour's own: ``MeshFrame/isUnrelayed(_:)``.
     /// - Returns: false when the frame is to be dropped unread.
-    mutating func admitFrame(byteCount: Int, isPlain: Bool, on link: MeshLinkID, now: MonotonicInstant) -> Bool {
+    mutating func admitFrame(
+        byteCount: Int, isPlain: Bool, isUnrelayed: Bool, on link: MeshLinkID, now: MonotonicInstant
+    ) -> Bool {
+        members[link]?.isFrameUnrelayed = isUnrelayed
         if consume(.frames, on: link, now: now), consume(.bytes, on: link, now: now) { return true }
         guard isPlain, byteCount <= Self.freeFrameByteCount, let count = members[link]?.freeFrameCount, count > 0 else {
             return false
@@ -255,6 +269,17 @@ enum LinkWork: Int, CaseIterable, Sendable {
     case sealedPayloads
     /// Bytes of bundle packets.
     case bundles
+
+    /// Whether a neighbour causes the work for other nodes, or brings at once what has waited for this one, and may honestly cause
+    /// more than is admitted: packets, peers and answers from behind it, bundles, and texts that waited for its return.
+    var isForOthers: Bool {
+        switch self {
+        case .syncedSignatures, .relayedSignatures, .newNearPeers, .newFarPeers, .relayedFrames, .relayedBytes,
+            .storedFragments, .sealedPayloads, .bundles:
+            true
+        default: false
+        }
+    }
 }
 
 /// A rate limiter for each kind of work.

@@ -89,6 +89,14 @@ package struct MeshFrame: Sendable, Hashable {
         return !isCompressed(bytes) && bytes[bytes.startIndex + typeIndex] != MeshPacketType.fragment.rawValue
     }
 
+    /// Whether an encoded frame was made by the neighbour that sent it, and is not sealed: it has the ttl of a new packet, and no
+    /// relay forwards one without lowering that. False also for sync requests, challenges and their answers, whose ttl is 0 or 1.
+    static func isUnrelayed(_ bytes: ArraySlice<UInt8>) -> Bool {
+        guard bytes.count > ttlIndex else { return false }
+        return bytes[bytes.startIndex + ttlIndex] >= MeshPacket.maximumTTL
+            && bytes[bytes.startIndex + typeIndex] != MeshPacketType.noiseEncrypted.rawValue
+    }
+
     /// The bytes that decoding an encoded frame has cost: those of a compressed payload count after decompression, and where that
     /// has failed with as many as it may have made (R2).
     /// - Parameter frame: the result; nil when the frame was malformed.

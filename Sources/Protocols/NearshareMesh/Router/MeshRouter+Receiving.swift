@@ -8,7 +8,8 @@ extension MeshRouter {
     package mutating func receive(_ bytes: ArraySlice<UInt8>, from link: MeshLinkID, now: Moment) {
         guard
             links.budgets.admitFrame(
-                byteCount: bytes.count, isPlain: MeshFrame.isPlain(bytes), on: link, now: now.monotonic),
+                byteCount: bytes.count, isPlain: MeshFrame.isPlain(bytes), isUnrelayed: MeshFrame.isUnrelayed(bytes),
+                on: link, now: now.monotonic),
             admitDecoding(bytes, from: link, now: now)
         else {
             unreadFrameCount += 1

@@ -180,8 +180,8 @@ package struct MeshRouter: Sendable {
         return peers.hasClaimants(on: link) ? .claimed : .silent
     }
 
-    /// The number of requests of a link's neighbour that were rejected, and of its frames beyond the link's share, above what is
-    /// tolerated; zero for a neighbour that asks for little, whatever other links of its address ask for.
+    /// The number of a neighbour's own requests that were rejected, and of its own frames beyond the link's share, above what is
+    /// tolerated; zero for one that asks for little itself, whatever it relays and other links of its address ask for.
     package func excess(of link: MeshLinkID, now: MonotonicInstant) -> Double { links.budgets.excess(of: link, now: now) }
 
     /// Limit on the links of a node that others opened. One source may have opened all of them.
