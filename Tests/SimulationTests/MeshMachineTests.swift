@@ -173,6 +173,27 @@ import Testing
         #expect(late == nil && machine.isOpen(anna) && machine.isOpen(ben))
     }
 
+    @Test("R3: an excessive neighbour that gave way and returns displaces no other at once, and is the next to give way")
+    func excessiveReturn() throws {
+        var machine = machine()
+        let taken = (0..<12).compactMap { join(&machine, from: "lo", key: UInt16(10 + $0), at: 0) }
+        try #require(taken.count == 12)
+        flood(&machine, over: taken[4], key: 14, at: 20_000)
+        let anna = try #require(join(&machine, from: "lo", key: 3, at: 20_100))
+        var replaced = machine.drainReplaced()
+        #expect(replaced == [taken[4]])
+        for time in stride(from: 20_200 as Int64, to: 22_000, by: 100) {
+            let early = join(&machine, from: "lo", key: 14, at: time)
+            try #require(early == nil, "\(time) ms")
+        }
+        // A place is free for a moment.
+        machine.linkDown(taken[11], now: moment(22_000))
+        let returned = try #require(join(&machine, from: "lo", key: 14, at: 22_010))
+        let ben = try #require(join(&machine, from: "lo", key: 2, at: 22_020))
+        replaced = machine.drainReplaced()
+        #expect(replaced == [returned] && machine.isOpen(anna) && machine.isOpen(ben))
+    }
+
     @Test("R3: while a place is free no neighbour gives way, whatever it relays or brings, and however often it returns")
     func freePlaces() throws {
         var machine = machine()

@@ -26,7 +26,7 @@ package struct MeshMachine: Machine {
     private var openings = LinkOpenings<String>()
     /// Link openings of neighbours that have proven their keys.
     private var returns = LinkOpenings<PeerID>()
-    /// When a link of each address last took the place of an untrusted neighbour at the same address.
+    /// When a link of each address last took the place of a proven neighbour at the same address.
     private var displacements: [String: MonotonicInstant] = [:]
     private var lastLink: UInt64 = 0
     /// Links that gave way to others, and are to be closed.
@@ -41,9 +41,10 @@ package struct MeshMachine: Machine {
     package static let maximumUntrustedLinkCount = 6
     /// Time in which a neighbour that has announced itself proves its key, and in which its link gives way as one of the last.
     package static let proofTimeout = Duration.seconds(2)
-    /// Time between two untrusted neighbours of one address that give way to others of the same address. Keys cost nothing, so an
-    /// address with a new one each time, as behind one NAT, pushes out one neighbour in this time: a newcomer stays for as many of
-    /// these times as there are links beyond ``maximumUntrustedLinkCount``.
+    /// Time after a proven neighbour has given way to another link of its address, in which no further one does that came once and
+    /// asks for little. Keys cost nothing, so an address with a new one each time, as behind one NAT, pushes out one neighbour in
+    /// this time: a newcomer stays for as many of these times as there are links beyond ``maximumUntrustedLinkCount``. A neighbour
+    /// that has given way for its excess, and returns at once, finds only its like to displace.
     package static let displacementPause = Duration.seconds(2)
     /// Time after which an untrusted neighbour's link may give way to another, as on the direct path (Q6).
     package static let untrustedLinkTimeout = Duration.seconds(60)
@@ -93,7 +94,8 @@ package struct MeshMachine: Machine {
     /// links in the last minute, closed ones included. An address takes no place from one that had fewer, and from a proven
     /// neighbour none from one that had as many: a peer that returns pushes out none that came once. The same holds for keys: a
     /// neighbour that has returned within a minute gives way before one that came once, and one that asks for more than its limits
-    /// permit before others of its address, the one with the largest excess first.
+    /// permit before others of its address, the one with the largest excess first. The latter counts as one that has returned when
+    /// it comes again within a minute, however long it was there: it keeps a place only until another link needs one.
     private mutating func replaceable(by address: String?, _ friends: Set<PeerID>, now: MonotonicInstant) -> MeshLinkID? {
         let counts = openings.counts(including: links.values.compactMap(\.address), now: now)
         let own = address.flatMap { counts[$0] } ?? 0
@@ -134,8 +136,11 @@ package struct MeshMachine: Machine {
         guard let first, !isOwnUnproven || !router.linkAuthentication(of: first.id).isProven || first.order < 3 else {
             return nil
         }
-        if let address, links[first.id]?.address == address, first.order == 4 || first.order == 6 {
+        if let address, links[first.id]?.address == address,
+            case .proven(let peer, _) = router.linkAuthentication(of: first.id)
+        {
             displacements[address] = now
+            if first.excess > 0 { self.returns.record(peer, now: now) }
         }
         return first.id
     }
