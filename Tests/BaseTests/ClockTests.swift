@@ -70,6 +70,19 @@ import Testing
         #expect(granted == [false, true, false])
     }
 
+    @Test func `draining leaves a debt of a second at most, and adds nothing to a larger one`() {
+        var bucket = TokenBucket(capacity: 4, perSecond: 2, now: after(0))
+        var balances: [Double] = []
+        for cost in [3, 2, 9] {
+            bucket.drain(Double(cost), now: after(0))
+            balances.append(bucket.balance(now: after(0)))
+        }
+        bucket.charge(5)
+        bucket.drain(1, now: after(0))
+        balances.append(bucket.balance(now: after(0)))
+        #expect(balances == [1, -1, -2, -7])
+    }
+
     @Test("R5: no pattern of requests gets more than burst and rate allow", arguments: seeds(1...20))
     func bound(seed: UInt64) {
         var random = SeededRandom(seed: seed)

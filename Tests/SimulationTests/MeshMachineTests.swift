@@ -202,7 +202,8 @@ import Testing
         let returned = try #require(join(&machine, from: "lo", key: 11, at: 20))
         machine.linkDown(returned, now: moment(30))
         let others = (1..<11).compactMap { join(&machine, from: "lo", key: UInt16(10 + $0), at: 40) }
-        let last = try #require(machine.linkUp(.stream, from: "lo", now: moment(50)))
+        let link = machine.linkUp(.stream, from: "lo", now: moment(50))
+        let last = try #require(link)
         let replaced = machine.drainReplaced()
         #expect(others.count == 10 && replaced.isEmpty)
         #expect(machine.isOpen(excessive) && others.allSatisfy { machine.isOpen($0) } && machine.isOpen(last))

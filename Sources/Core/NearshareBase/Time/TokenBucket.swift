@@ -36,6 +36,11 @@ package struct TokenBucket: Sendable {
     /// the debt is refilled.
     package mutating func charge(_ cost: Double) { tokens -= cost }
 
+    /// Removes `cost` tokens, but leaves no larger debt than a second refills.
+    package mutating func drain(_ cost: Double, now: MonotonicInstant) {
+        tokens = max(min(balance(now: now), -tokensPerSecond), tokens - cost)
+    }
+
     /// Returns tokens that were consumed and not needed.
     package mutating func refund(_ count: Double) { tokens = min(capacity, tokens + count) }
 }

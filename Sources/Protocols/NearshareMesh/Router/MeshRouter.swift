@@ -16,7 +16,8 @@ package struct MeshRouter: Sendable {
     /// This implementation's own choices. Constants of the specification are declared where they are used.
     ///
     /// Each rate is that of one source of links (``MeshLinkSource``). Each link has 1/12 of it to itself, and all links of the
-    /// source have one full rate in common: a source never exceeds twice the rate, and a single link never 13/12 of it.
+    /// source have one full rate in common. A source never exceeds twice the rate, and that of work that costs processor time by no
+    /// more than its bursts; a single link never exceeds 13/12 of it.
     package struct Settings: Sendable {
         package var assembly = FragmentAssembler.Limits()
         /// Sustained frames per second accepted from one source (token-bucket rate).
