@@ -308,6 +308,35 @@ import Testing
         #expect(outbox.isEmpty && outbox.byteCount == 0)
     }
 
+    @Test("R1: an address that reads nothing on any of its links fills a part of the outboxes alone")
+    func outboxesOfOneAddress() {
+        var table = LinkTable()
+        for number in 0..<16 as Range<UInt64> {
+            let source = MeshLinkSource.address(number < 12 ? "one machine" : "\(number)")
+            table.open(link(number), profile: .stream, from: source, MeshRouter.Settings(), now: now)
+        }
+        let frame = [UInt8](repeating: 0, count: 16 << 10)
+        func fill(_ targets: Range<UInt64>) {
+            for target in targets {
+                for source in 0..<16 as Range<UInt64> where source != target {
+                    for _ in 0..<20 {
+                        table.enqueue(
+                            frame, on: link(target), priority: .bulk,
+                            origin: .relayed(from: link(source), isAuthentic: false))
+                    }
+                }
+            }
+        }
+        fill(0..<12)
+        let held = table.byteCount
+        #expect(held >= 8 << 20 && held <= 13 << 20)
+        fill(12..<14)
+        #expect(table.byteCount - held > 6 << 20)
+        table.enqueue([7], on: link(11), priority: .urgent)
+        let first = table.dequeueFrame(for: link(11))
+        #expect(first == [7])
+    }
+
     @Test("R1: all outboxes together are bounded, and a link without waiting frames still gets some") func allOutboxes() {
         var table = table(Array(repeating: .stream, count: 16))
         let frame = [UInt8](repeating: 0, count: 16 << 10)

@@ -44,17 +44,32 @@ struct LinkTable: Sendable {
 
     // MARK: Frames
 
-    /// Queues a frame. When all outboxes together are full, the larger ones get no more but urgent frames.
+    /// Queues a frame. When all outboxes together are full, or those of the links of one source, the larger ones get no more but
+    /// urgent frames.
     mutating func enqueue(
         _ frame: [UInt8], on id: MeshLinkID, priority: LinkOutbox.Priority, origin: LinkOutbox.Origin = .own
     ) {
         guard let before = links[id]?.outbox.byteCount else { return }
         let isUrgent = priority == .urgent && origin == .own
-        guard isUrgent || byteCount + frame.count <= Self.byteCapacity || before < Self.byteCapacity / (2 * links.count) else {
-            return
-        }
+        guard isUrgent || hasRoom(for: frame.count, on: id, holding: before) else { return }
         links[id]?.outbox.append(frame, priority: priority, origin: origin)
         byteCount += (links[id]?.outbox.byteCount ?? before) - before
+    }
+
+    /// - Parameter heldByteCount: memory of the link's outbox.
+    private func hasRoom(for frameByteCount: Int, on id: MeshLinkID, holding heldByteCount: Int) -> Bool {
+        // The links of one source hold no more than all.
+        guard byteCount + frameByteCount > Self.byteCapacityPerSource else { return true }
+        let isBelowTotal = byteCount + frameByteCount <= Self.byteCapacity
+        guard isBelowTotal || heldByteCount < Self.byteCapacity / (2 * links.count) else { return false }
+        let source = budgets.source(of: id)
+        var (linkCount, sourceByteCount) = (0, 0)
+        for (other, link) in links where budgets.source(of: other) == source {
+            linkCount += 1
+            sourceByteCount += link.outbox.byteCount
+        }
+        return sourceByteCount + frameByteCount <= Self.byteCapacityPerSource
+            || heldByteCount < Self.byteCapacityPerSource / (2 * max(1, linkCount))
     }
 
     mutating func dequeueFrame(for id: MeshLinkID) -> [UInt8]? {
@@ -93,4 +108,8 @@ struct LinkTable: Sendable {
     private static let maximumMalformedFrameCount = 64
     /// Limit on the frames in all outboxes (R1).
     static let byteCapacity = 24 << 20
+    /// Limit on the frames in the outboxes of one source, which may read none of them on any of its links: what two other sources
+    /// may have relayed in four seconds, and more than the files that this node sends to twelve links, of which each has 256 KiB
+    /// waiting. A link that holds little gets more, which adds at most half of it for all links of the source.
+    static let byteCapacityPerSource = 8 << 20
 }
