@@ -182,6 +182,10 @@ final class SourcePump: Sendable {
             let counter = state.withLock { EntryCounter(of: $0.source.offer, listed: $0.source.contents) }
             transfer.recordResume(
                 after: content.contentByteCount, entries: counter.count(upTo: content.finishedEntryCount))
+            let recordProgress = { (content: OutgoingContent) in
+                self.transfer.recordProgress(
+                    to: content.contentByteCount, entries: counter.count(upTo: content.finishedEntryCount))
+            }
             rateLimit?.restart(now: clock())
             while !content.isFinished {
                 let sent = blocks.sent
@@ -201,12 +205,12 @@ final class SourcePump: Sendable {
                                 state.compared?.unsentByteCount = content.presentByteCount
                                 (state.missing, state.withdrawal) = (content.missing, provider.firstWithdrawal)
                             }
+                            recordProgress(content)
                         }
                         return count
                     }, to: send)
                 guard isSent else { return }
-                transfer.recordProgress(
-                    to: content.contentByteCount, entries: counter.count(upTo: content.finishedEntryCount))
+                if !content.isFinished { recordProgress(content) }
             }
         } catch {
             throw .source(error)
