@@ -14,13 +14,27 @@ import Testing
         #expect(fresh.rate(now: start + .milliseconds(9_999)) == nil && fresh.rate(now: start + .seconds(10)) == 0)
     }
 
-    @Test("R5: a measurement that is restarted again and again is seldom interrupted") func restarts() {
+    @Test("R5: time in which the measurement is suspended does not count, bytes that arrive meanwhile do") func suspension() {
         var meter = ProgressMeter(now: start)
-        var measured = 0
-        for second in 0..<600 {
-            meter.restart(now: start + .seconds(second))
-            if meter.rate(now: start + .seconds(second)) != nil { measured += 1 }
+        for second in 0..<15 { meter.record(2_000, now: start + .seconds(second)) }
+        meter.suspend(now: start + .seconds(15))
+        meter.suspend(now: start + .seconds(20))
+        #expect(meter.rate(now: start + .seconds(20)) == nil)
+        meter.record(15_000, now: start + .seconds(100))
+        meter.resume(now: start + .seconds(115))
+        meter.resume(now: start + .seconds(116))
+        #expect(meter.rate(now: start + .seconds(115)) == 45_000 / 15)
+        #expect(meter.rate(now: start + .seconds(120)) == 25_000 / 10 && meter.rate(now: start + .seconds(160)) == 0)
+    }
+
+    @Test("R5: suspensions of an instant, however many, hide no trickle") func manySuspensions() {
+        var meter = ProgressMeter(now: start)
+        for second in 0..<60 {
+            let arrival = start + .seconds(second)
+            meter.record(1, now: arrival)
+            meter.suspend(now: arrival)
+            meter.resume(now: arrival + .milliseconds(1))
         }
-        #expect(measured == 500)
+        #expect(meter.rate(now: start + .seconds(60)) == 1)
     }
 }

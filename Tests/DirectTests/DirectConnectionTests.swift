@@ -117,19 +117,43 @@ extension [DirectReaction] {
         #expect(invited.machine.unusedSince(now: invited.now) != nil)
     }
 
-    @Test("R5: an accepted transfer has a rate ten seconds later, a question and a link of a friend have none")
+    @Test("R5: a transfer has a rate ten seconds after its start, a question and a link of a friend have none")
     func transferRate() {
         var slow = Lone()
         _ = slow.receive(.offer(Lone.offer(timeout: .seconds(300))))
         answerPings(&slow, for: .seconds(50))
         #expect(slow.machine.transferRate(now: slow.now) == nil)
         _ = slow.machine.accept(id, now: slow.now)
+        answerPings(&slow, for: .seconds(20))
+        #expect(slow.machine.transferRate(now: slow.now) == nil, "this side looks for the resume point")
+        _ = slow.machine.resume(id, at: .start, now: slow.now)
         #expect(slow.machine.transferRate(now: slow.now) == nil)
         answerPings(&slow, for: .seconds(20))
         slow.machine.recordActivity(byteCount: 110, now: slow.now)
         #expect((1..<ProgressMeter.minimumRate).contains(slow.machine.transferRate(now: slow.now) ?? 0))
         slow.machine.reserve(until: MonotonicInstant(nanoseconds: .max), now: slow.now)
         #expect(slow.machine.transferRate(now: slow.now) == nil)
+    }
+
+    @Test("R5: the time in which this side's disk or program stores is no silence of the peer, and a trickle hides nowhere")
+    func storing() {
+        var lone = incoming(.receiving)
+        lone.machine.recordActivity(byteCount: 40_000, now: lone.now)
+        _ = lone.machine.receiveContent(id, byteCount: 40_000, now: lone.now)
+        answerPings(&lone, for: .seconds(60))
+        #expect(lone.machine.transferRate(now: lone.now) == nil)
+        _ = lone.machine.recordStored(id, upTo: 40_000, now: lone.now)
+        #expect(lone.machine.transferRate(now: lone.now) == nil)
+        #expect(lone.machine.transferRate(now: lone.now + .seconds(10)) == 4_000)
+        for count in 1...UInt64(30) {
+            lone.now = lone.now + .seconds(1)
+            lone.machine.recordActivity(byteCount: 1, now: lone.now)
+            _ = lone.machine.receiveContent(id, byteCount: 1, now: lone.now)
+            _ = lone.machine.recordStored(id, upTo: 40_000 + count, now: lone.now)
+        }
+        #expect((0..<ProgressMeter.minimumRate).contains(lone.machine.transferRate(now: lone.now) ?? -1))
+        let isFinishing = lone.machine.beginFinishing(id, now: lone.now)
+        #expect(isFinishing && lone.machine.transferRate(now: lone.now + .seconds(60)) == nil)
     }
 
     enum OutgoingState: CaseIterable {
@@ -171,8 +195,8 @@ extension [DirectReaction] {
         if state == .invited { return lone }
         _ = lone.machine.accept(id, now: lone.now)
         if state == .locating { return lone }
-        _ = lone.machine.resume(id, at: .start)
-        if state == .finishing { _ = lone.machine.beginFinishing(id) }
+        _ = lone.machine.resume(id, at: .start, now: lone.now)
+        if state == .finishing { _ = lone.machine.beginFinishing(id, now: lone.now) }
         if state == .cancelling { _ = lone.machine.cancel(id, reason: .cancelled, now: lone.now) }
         if state == .ended { _ = lone.receive(.cancel(id, .cancelled)) }
         return lone
@@ -299,27 +323,27 @@ extension [DirectReaction] {
         var lone = Lone(limits: limits)
         _ = lone.receive(.offer(Lone.offer()))
         #expect(lone.machine.accept(id, now: lone.now) == [.send(.accept(id, window: 100))])
-        #expect(lone.machine.resume(id, at: .start) == [.send(.resume(id, .start))])
-        #expect(lone.machine.resume(id, at: .start).isEmpty)
+        #expect(lone.machine.resume(id, at: .start, now: lone.now) == [.send(.resume(id, .start))])
+        #expect(lone.machine.resume(id, at: .start, now: lone.now).isEmpty)
         #expect(lone.machine.receiveContent(id, byteCount: 100, now: lone.now).verdict == .deliver)
-        #expect(lone.machine.recordStored(id, upTo: 49).isEmpty)
-        #expect(lone.machine.recordStored(id, upTo: 50) == [.send(.credit(id, upTo: 150))])
+        #expect(lone.machine.recordStored(id, upTo: 49, now: lone.now).isEmpty)
+        #expect(lone.machine.recordStored(id, upTo: 50, now: lone.now) == [.send(.credit(id, upTo: 150))])
         #expect(lone.machine.receiveContent(id, byteCount: 50, now: lone.now).verdict == .deliver)
         #expect(lone.machine.receiveContent(id, byteCount: 1, now: lone.now).reactions.isViolation)
     }
 
     @Test("A8: a completely received transfer can't be cancelled, but storing it may fail") func finishing() {
         var lone = incoming(.receiving)
-        #expect(lone.machine.finish(id).isEmpty, "nothing is confirmed before it may be stored")
-        let (first, second) = (lone.machine.beginFinishing(id), lone.machine.beginFinishing(id))
+        #expect(lone.machine.finish(id, now: lone.now).isEmpty, "nothing is confirmed before it may be stored")
+        let (first, second) = (lone.machine.beginFinishing(id, now: lone.now), lone.machine.beginFinishing(id, now: lone.now))
         #expect(first && !second)
         #expect(lone.machine.cancel(id, reason: .cancelled, now: lone.now).isEmpty)
         var full = lone
         #expect(full.machine.cancel(id, reason: .noSpace, now: full.now) == [.send(.cancel(id, .noSpace))])
-        #expect(full.machine.finish(id).isEmpty)
-        #expect(lone.machine.finish(id) == [.send(.stored(id)), .incomingEnded(id, .completed)])
+        #expect(full.machine.finish(id, now: full.now).isEmpty)
+        #expect(lone.machine.finish(id, now: lone.now) == [.send(.stored(id)), .incomingEnded(id, .completed)])
         var cancelled = incoming(.cancelling)
-        let mayFinish = cancelled.machine.beginFinishing(id)
+        let mayFinish = cancelled.machine.beginFinishing(id, now: cancelled.now)
         #expect(!mayFinish)
     }
 

@@ -29,8 +29,8 @@ import Testing
             }
             _ = lone.machine.accept(id, now: lone.now)
             if phase == .accepted { break }
-            _ = lone.machine.resume(id, at: .start)
-            if phase == .finishing { _ = lone.machine.beginFinishing(id) }
+            _ = lone.machine.resume(id, at: .start, now: lone.now)
+            if phase == .finishing { _ = lone.machine.beginFinishing(id, now: lone.now) }
         case .offered, .locating, .sending, .sent, .cancelling:
             _ = lone.machine.offer(Lone.offer(), now: lone.now)
             if phase == .offered { break }
@@ -77,10 +77,10 @@ import Testing
                     _ = lone.receive(frame)
                     // The next calls meet the consequences.
                     _ = lone.machine.accept(TransferID(rawValue: number), now: lone.now)
-                    _ = lone.machine.resume(TransferID(rawValue: number), at: .start)
+                    _ = lone.machine.resume(TransferID(rawValue: number), at: .start, now: lone.now)
                     let verdict = lone.machine.receiveContent(id, byteCount: Int.max, now: lone.now).verdict
                     #expect(verdict == .drop, "\(phase) \(number) \(frame)")
-                    _ = lone.machine.recordStored(id, upTo: number)
+                    _ = lone.machine.recordStored(id, upTo: number, now: lone.now)
                     lone.now = lone.machine.deadline ?? lone.now
                     _ = lone.machine.advance(to: lone.now)
                     _ = lone.machine.advance(to: MonotonicInstant(nanoseconds: .max))

@@ -125,15 +125,15 @@ import Testing
     func heldTransfers() async throws {
         try await withNode(receiver(friends: [])) { receiver in
             let listener = try receiver.listen(joinsMesh: true)
-            let sinks = (0..<NodeLimits().linksPerAddress).map { _ in InMemorySink(holdsAfter: 0) }
+            let sources = (0..<NodeLimits().linksPerAddress).map { _ in HeldSource() }
             async let answers: Void = {
-                var rest = sinks[...]
-                for await invitation in listener.invitations {
-                    if let sink = rest.popFirst() { _ = invitation.accept(into: sink) }
-                }
+                for await invitation in listener.invitations { _ = invitation.accept(into: InMemorySink()) }
             }()
             try await withNode(settings(of: identity(1), at: "10.0.0.1")) { node in
-                try await withHeldTransfers(into: sinks[...], from: node, to: listener.port) {
+                let transfers = sources.map { source in
+                    HeldTransfer(source: source, held: source.held, goOn: { source.goOn() })
+                }
+                try await withHeldTransfers(transfers[...], from: node, to: listener.port) {
                     let refused = try await stranger(90, at: "10.0.0.1", listener.port)
                     try await refused.wait { $0 == ControlFrame.close(.tooManyLinks).encoded }
                     let answer = try await meshAnswer(at: "10.0.0.1", listener.port)
@@ -152,18 +152,53 @@ import Testing
         }
     }
 
-    /// Sends a file into each sink, over a connection of its own, while the sink takes nothing.
+    @Test("R5: transfers that wait for the receiver's own disk or program keep their places") func slowSinks() async throws {
+        try await withNode(receiver(friends: [])) { receiver in
+            let listener = try receiver.listen()
+            let sinks = (0..<NodeLimits().linksPerAddress).map { _ in InMemorySink(holdsAfter: 0) }
+            async let answers: Void = {
+                var rest = sinks[...]
+                for await invitation in listener.invitations {
+                    if let sink = rest.popFirst() { _ = invitation.accept(into: sink) }
+                }
+            }()
+            try await withNode(settings(of: identity(1), at: "10.0.0.1")) { node in
+                let transfers = sinks.map { sink in
+                    HeldTransfer(
+                        source: InMemorySource(MemoryContent(file: "x", [1])), held: sink.held, goOn: { sink.goOn() })
+                }
+                try await withHeldTransfers(transfers[...], from: node, to: listener.port) {
+                    lead.update { $0 += ProgressMeter.period }
+                    let refused = try await stranger(90, at: "10.0.0.1", listener.port)
+                    try await refused.wait { $0 == ControlFrame.close(.tooManyLinks).encoded }
+                    refused.close()
+                    try await refused.waitUntilOver()
+                }
+            }
+            receiver.beginShutdown()
+            await answers
+        }
+    }
+
+    /// A transfer that one of its ends holds up.
+    private struct HeldTransfer: Sendable {
+        let source: any ResourceSource
+        /// Yields a value when it is held up.
+        let held: AsyncStream<Void>
+        let goOn: @Sendable () -> Void
+    }
+
+    /// Sends each, over a connection of its own, until it is held up.
     private func withHeldTransfers(
-        into sinks: ArraySlice<InMemorySink>, from node: Node, to port: UInt16,
+        _ transfers: ArraySlice<HeldTransfer>, from node: Node, to port: UInt16,
         _ body: @Sendable @escaping () async throws -> Void
     ) async throws {
-        guard let sink = sinks.first else { return try await body() }
+        guard let transfer = transfers.first else { return try await body() }
         try await node.withConnection(to: stage.destination(port)) { connection in
-            defer { sink.goOn() }
-            let content = InMemorySource(MemoryContent(file: "x", [1]))
-            _ = connection.send(content, resumeKey: Stage.resumeKey, timeout: .seconds(60))
-            for await _ in sink.held { break }
-            try await withHeldTransfers(into: sinks.dropFirst(), from: node, to: port, body)
+            defer { transfer.goOn() }
+            _ = connection.send(transfer.source, resumeKey: Stage.resumeKey, timeout: .seconds(60))
+            for await _ in transfer.held { break }
+            try await withHeldTransfers(transfers.dropFirst(), from: node, to: port, body)
         }
     }
 
@@ -261,6 +296,50 @@ import Testing
         }
         try await open(peers[...], [])
     }
+}
+
+/// A file whose content is not there before ``goOn()``.
+private final class HeldSource: ResourceSource {
+    private final class Reader: ResourceReader {
+        private let inner: any ResourceReader
+        private let source: HeldSource
+
+        init(_ inner: any ResourceReader, of source: HeldSource) {
+            self.inner = inner
+            self.source = source
+        }
+
+        func nextEntry() throws(StorageError) -> EntryHeader? { try inner.nextEntry() }
+
+        func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int {
+            source.heldContinuation.yield()
+            source.isReleased.wait { $0 ? () : nil }
+            return try inner.read(into: buffer)
+        }
+
+        func seek(to offset: UInt64) throws(StorageError) { try inner.seek(to: offset) }
+
+        func cancel() {
+            source.goOn()
+            inner.cancel()
+        }
+    }
+
+    private let content = InMemorySource(MemoryContent(file: "x", [1]))
+    private let isReleased = Monitor(false)
+    private let heldContinuation: AsyncStream<Void>.Continuation
+    /// Yields a value each time a read begins to wait.
+    let held: AsyncStream<Void>
+
+    init() {
+        (held, heldContinuation) = AsyncStream.makeStream()
+    }
+
+    var offer: Offer { content.offer }
+
+    func makeReader() throws(StorageError) -> any ResourceReader { Reader(try content.makeReader(), of: self) }
+
+    func goOn() { isReleased.update { $0 = true } }
 }
 
 /// A transport in memory whose connections come from the addresses that the test chooses.

@@ -109,9 +109,13 @@ private struct PlainSecurity: LinkSecurity {
         #expect(activity.unusedSince(now: start + .seconds(60)) == start + .seconds(60))
         #expect(activity.transferRate(now: start + .seconds(60)) == nil)
         activity.askingUntil = nil
-        activity.progress.record(100, now: start + .seconds(5))
-        #expect(activity.transferRate(now: start + .seconds(10)) == 10)
-        #expect(activity.unusedSince(now: start + .seconds(60)) == nil)
+        activity.awaitContent(now: start + .seconds(60))
+        activity.record(100, now: start + .seconds(65))
+        // Until the disk has the content, which takes a minute.
+        #expect(activity.transferRate(now: start + .seconds(100)) == nil)
+        activity.awaitContent(now: start + .seconds(125))
+        #expect(activity.transferRate(now: start + .seconds(130)) == 10)
+        #expect(activity.unusedSince(now: start + .seconds(130)) == nil)
     }
 
     @Test("F17: a device that claims another one's certificate is answered, and not listed") func claims() async throws {

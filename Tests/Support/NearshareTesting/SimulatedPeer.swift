@@ -85,7 +85,7 @@ package struct SimulatedPeer: Sendable {
         incoming[id] = Incoming(content: IncomingContent(offer: offer.offer, resumePoint: kept.resumePoint), receiver: kept)
         received[id] = kept
         perform(connection!.accept(id, now: now), now: now)
-        perform(connection!.resume(id, at: kept.resumePoint), now: now)
+        perform(connection!.resume(id, at: kept.resumePoint, now: now), now: now)
     }
 
     package mutating func decline(_ id: TransferID, _ reason: DeclineReason, now: MonotonicInstant) {
@@ -198,8 +198,10 @@ package struct SimulatedPeer: Sendable {
         transfer.stored += UInt64(frame.count - 9)
         incoming[id] = transfer
         received[id] = transfer.receiver
-        perform(connection!.recordStored(id, upTo: transfer.stored), now: now)
-        if transfer.content.isComplete, connection!.beginFinishing(id) { perform(connection!.finish(id), now: now) }
+        perform(connection!.recordStored(id, upTo: transfer.stored, now: now), now: now)
+        if transfer.content.isComplete, connection!.beginFinishing(id, now: now) {
+            perform(connection!.finish(id, now: now), now: now)
+        }
     }
 
     private mutating func perform(_ reactions: [DirectReaction], now: MonotonicInstant) {

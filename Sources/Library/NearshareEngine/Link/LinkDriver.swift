@@ -265,24 +265,27 @@ final class LinkDriver: Sendable {
 
     private func sinkLink(_ id: TransferID) -> SinkPump.Link {
         SinkPump.Link(
-            listFiles: { [control] in control.decide { connection, _ in connection.listFiles(id) } },
+            listFiles: { [control] in control.decide { connection, now in connection.listFiles(id, now: now) } },
             requestDigests: { [control] files in
                 control.decide { connection, _ in connection.requestDigests(id, of: files) }
             },
             reportPresent: { [control] identical, newer in
                 control.decide { connection, _ in connection.reportPresent(id, identical: identical, newer: newer) }
             },
-            resumePoint: { [control] point in control.decide { connection, _ in connection.resume(id, at: point) } },
-            stored: { [control] total in control.decide { connection, _ in connection.recordStored(id, upTo: total) } },
+            resumePoint: { [control] point in control.decide { connection, now in connection.resume(id, at: point, now: now) }
+            },
+            stored: { [control] total in
+                control.decide { connection, now in connection.recordStored(id, upTo: total, now: now) }
+            },
             mayFinish: { [control] in
                 var may = false
-                control.decide { connection, _ in
-                    may = connection.beginFinishing(id)
+                control.decide { connection, now in
+                    may = connection.beginFinishing(id, now: now)
                     return []
                 }
                 return may
             },
-            finished: { [control] names in control.decide { connection, _ in connection.finish(id, names) } },
+            finished: { [control] names in control.decide { connection, now in connection.finish(id, names, now: now) } },
             failed: { [control] reason in control.decide { connection, now in connection.cancel(id, reason: reason, now: now) }
             },
             closeForViolation: { [control] what in control.decide { connection, _ in connection.violation(what) } })

@@ -19,22 +19,26 @@ final class LocalSendConnection {
         var askingUntil: MonotonicInstant?
         /// The time by which the body of a small request has to be complete; nil while none is read.
         var bodyDeadline: MonotonicInstant?
-        /// The content of files.
-        var progress: ProgressMeter
+        /// The content of files, measured while more of it is awaited.
+        private var progress: ProgressMeter
 
         /// The same time as of a question over a direct link (Q6).
         private static let questionTime = Duration.seconds(60)
         /// Longer than a request takes that nothing holds up.
         private static let servingTime = Duration.seconds(2)
 
-        init(since now: MonotonicInstant) { (since, progress) = (now, ProgressMeter(now: now)) }
+        init(since now: MonotonicInstant) {
+            (since, progress) = (now, ProgressMeter(now: now))
+            progress.suspend(now: now)
+        }
 
         /// The time since which the connection is not used; nil while it is.
         func unusedSince(now: MonotonicInstant) -> MonotonicInstant? {
             isInSession ? askingUntil.flatMap { $0 <= now ? $0 : nil } : since
         }
 
-        /// The bytes a second that arrive of a file, or of the one that it waits for; nil while it sends none.
+        /// The bytes a second that arrive of a file, or of the one that it waits for; nil while it sends none, and while this side
+        /// stores what has arrived.
         func transferRate(now: MonotonicInstant) -> Int? {
             guard isInSession, askingUntil == nil else { return nil }
             return awaitedUpload.map { $0.transferRate(now: now) } ?? progress.rate(now: now)
@@ -49,6 +53,17 @@ final class LocalSendConnection {
         func deadline(after timeout: Duration, now: MonotonicInstant) -> MonotonicInstant {
             let end = (awaitedUpload == nil ? since : now) + timeout
             return min(end, bodyDeadline ?? end)
+        }
+
+        /// Measures the time until content arrives.
+        mutating func awaitContent(now: MonotonicInstant) { progress.resume(now: now) }
+
+        /// Records a use of the connection.
+        /// - Parameter byteCount: content that has arrived with it.
+        mutating func record(_ byteCount: Int = 0, now: MonotonicInstant) {
+            (since, awaitedUpload) = (now, nil)
+            progress.record(byteCount, now: now)
+            progress.suspend(now: now)
         }
 
         mutating func startQuestion(until deadline: MonotonicInstant, now: MonotonicInstant) {
@@ -151,7 +166,10 @@ final class LocalSendConnection {
         self.rest = []
         var failure: ConnectionEnd?
         while !decoder.isComplete {
-            if rest.isEmpty { rest = read() }
+            if rest.isEmpty {
+                if isContent { activity.withLock { $0.awaitContent(now: clock()) } }
+                rest = read()
+            }
             guard !rest.isEmpty else { throw ConnectionEnd() }
             if isContent { touch(rest.count) }
             var usedCount = 0
@@ -265,22 +283,13 @@ final class LocalSendConnection {
     // MARK: Activity
 
     private func touch(_ byteCount: Int = 0) {
-        let now = clock()
-        activity.withLock { activity in
-            (activity.since, activity.awaitedUpload) = (now, nil)
-            activity.progress.record(byteCount, now: now)
-        }
+        activity.withLock { $0.record(byteCount, now: clock()) }
     }
 
     func enterSession() { activity.withLock { $0.isInSession = true } }
 
     /// Suspends the timeout while other files of the session are received.
-    func suspendTimeout(for upload: LocalSendUpload) {
-        activity.withLock { activity in
-            activity.awaitedUpload = upload
-            activity.progress.restart(now: clock())
-        }
-    }
+    func suspendTimeout(for upload: LocalSendUpload) { activity.withLock { $0.awaitedUpload = upload } }
 
     /// Lets the timeout run again, for a file whose turn has come.
     func resumeTimeout() { touch() }

@@ -16,7 +16,7 @@ final class LocalSendUpload: Sendable {
         var lastUse: MonotonicInstant
         /// The connection of the current file.
         var link: (any StreamLink)?
-        /// The content of all files.
+        /// The content of all files, measured while more of a file is awaited.
         var progress: ProgressMeter
     }
 
@@ -67,7 +67,9 @@ final class LocalSendUpload: Sendable {
     ) {
         (self.offer, self.part, self.transfer, self.clock) = (offer, part, transfer, clock)
         self.sink = Sink(sink)
-        state = Monitor(State(lastUse: clock(), progress: ProgressMeter(now: clock())))
+        var progress = ProgressMeter(now: clock())
+        progress.suspend(now: clock())
+        state = Monitor(State(lastUse: clock(), progress: progress))
     }
 
     /// Ends the session before its content is complete.
@@ -81,12 +83,16 @@ final class LocalSendUpload: Sendable {
         result.fulfil(TransferResult(outcome: outcome, detail: detail))
     }
 
-    /// The bytes a second that arrive in the session; nil before there is an average.
+    /// The bytes a second that arrive in the session; nil before there is an average, and while this side stores what has arrived.
     func transferRate(now: MonotonicInstant) -> Int? { state.withLock { $0.progress.rate(now: now) } }
 
-    private func recordArrival(_ byteCount: Int) -> Bool {
+    private func awaitContent() { state.withLock { $0.progress.resume(now: clock()) } }
+
+    /// - Returns: whether the session has not ended.
+    private func recordArrival(_ byteCount: Int = 0) -> Bool {
         state.withLock { state in
             state.progress.record(byteCount, now: clock())
+            state.progress.suspend(now: clock())
             return state.outcome == nil
         }
     }
@@ -144,7 +150,10 @@ final class LocalSendUpload: Sendable {
         var hasher = SHA256Hasher()
         var failure: StorageError?
         do throws(LocalSendConnection.ConnectionEnd) {
+            awaitContent()
+            defer { _ = recordArrival() }
             try read { (content) throws(LocalSendConnection.ConnectionEnd) in
+                defer { awaitContent() }
                 guard UInt64(content.count) <= size - count, recordArrival(content.count) else {
                     throw LocalSendConnection.ConnectionEnd()
                 }

@@ -23,6 +23,7 @@ package struct DirectConnection: Sendable {
     private var hotspot = HotspotNegotiationMachine()
     private var keepalive: Keepalive
     private var activity: LinkActivity
+    /// The peer's progress in transfers.
     private var progress: ProgressMeter
     private let hello: ControlFrame
     /// The abilities that the peer has stated, for its next offers and as their receiver.
@@ -46,6 +47,7 @@ package struct DirectConnection: Sendable {
         keepalive = Keepalive(now: now.monotonic)
         activity = LinkActivity(timeout: limits.unusedLinkTimeout, now: now.monotonic)
         progress = ProgressMeter(now: now.monotonic)
+        progress.suspend(now: now.monotonic)
         hello = .hello(name: ownName, commitment: authenticationString.commitment, time: now.wall)
         phase = .greeting(deadline: now.monotonic + DirectLimits.handshakeTimeout)
     }
@@ -67,8 +69,8 @@ package struct DirectConnection: Sendable {
         return end > now ? nil : end
     }
 
-    /// The bytes a second that a link with a running transfer moves; nil on any other, on one of a friend or a session, and before
-    /// there is an average.
+    /// The bytes a second that a link with a running transfer moves; nil on any other, on one of a friend or a session, before
+    /// there is an average, and while this side has to store what has arrived.
     package func transferRate(now: MonotonicInstant) -> Int? {
         isIdle || isQuestion || activity.isReserved ? nil : progress.rate(now: now)
     }
@@ -90,6 +92,16 @@ package struct DirectConnection: Sendable {
         if !isIdle { activity.record(isQuestion: isQuestion, now: now) }
     }
 
+    /// Measures the time in which a transfer waits for the peer: neither that in which the user is asked, nor that in which this
+    /// side's disk or program is what holds a transfer up.
+    private mutating func updateMeasurement(now: MonotonicInstant) {
+        if incoming.isWaitingForStorage || isIdle || isQuestion {
+            progress.suspend(now: now)
+        } else {
+            progress.resume(now: now)
+        }
+    }
+
     /// The short authentication string; nil until both nonces are revealed.
     package var authenticationDigits: ShortAuthenticationDigits? { verification.digits }
 
@@ -98,6 +110,7 @@ package struct DirectConnection: Sendable {
     /// Processes an authenticated frame.
     package mutating func receive(_ frame: ControlFrame, now: MonotonicInstant) -> [DirectReaction] {
         recordActivity(now)
+        defer { updateMeasurement(now: now) }
         do throws(MalformedInput) {
             switch phase {
             case .greeting: return try receiveHello(frame)
@@ -219,6 +232,7 @@ package struct DirectConnection: Sendable {
     /// Offers content. The sender need not await the peer's hello, which would cost a round trip.
     package mutating func offer(_ offer: TransferOffer, now: MonotonicInstant) -> [DirectReaction] {
         guard !isClosed else { return [.outgoingEnded(offer.id, .interrupted)] }
+        defer { updateMeasurement(now: now) }
         return outgoing.offer(offer, now: now)
     }
 
@@ -233,7 +247,7 @@ package struct DirectConnection: Sendable {
     package mutating func accept(
         _ id: TransferID, selecting selection: EntrySelection? = nil, now: MonotonicInstant
     ) -> [DirectReaction] {
-        if isQuestion { progress.restart(now: now) }
+        defer { updateMeasurement(now: now) }
         let reactions = incoming.accept(id, selecting: selection, now: now)
         // Only to a sender that uses it: without it a transfer fails with the first entry that is withdrawn.
         guard peerFeatures.contains(.withdrawsEntries), case .send(.accept)? = reactions.first else { return reactions }
@@ -241,7 +255,10 @@ package struct DirectConnection: Sendable {
     }
 
     /// Asks the sender of an accepted transfer to list its files.
-    package mutating func listFiles(_ id: TransferID) -> [DirectReaction] { incoming.listFiles(id) }
+    package mutating func listFiles(_ id: TransferID, now: MonotonicInstant) -> [DirectReaction] {
+        defer { updateMeasurement(now: now) }
+        return incoming.listFiles(id)
+    }
 
     /// Asks for the digests of listed files.
     package mutating func requestDigests(_ id: TransferID, of candidates: FileSet) -> [DirectReaction] {
@@ -254,8 +271,11 @@ package struct DirectConnection: Sendable {
     }
 
     /// Tells the sender where to resume an accepted transfer.
-    package mutating func resume(_ id: TransferID, at point: ResumePoint) -> [DirectReaction] {
-        incoming.resume(id, at: point)
+    package mutating func resume(
+        _ id: TransferID, at point: ResumePoint, now: MonotonicInstant
+    ) -> [DirectReaction] {
+        defer { updateMeasurement(now: now) }
+        return incoming.resume(id, at: point)
     }
 
     /// Declines an offer.
@@ -269,6 +289,7 @@ package struct DirectConnection: Sendable {
     ) -> (verdict: ContentVerdict, reactions: [DirectReaction]) {
         guard !isClosed else { return (.drop, []) }
         recordActivity(now)
+        defer { updateMeasurement(now: now) }
         do {
             return (try incoming.receiveContent(id, byteCount: byteCount), [])
         } catch {
@@ -277,17 +298,26 @@ package struct DirectConnection: Sendable {
     }
 
     /// Records the bytes of the content stream, counted from its start, that are stored; the sender may send as many more.
-    package mutating func recordStored(_ id: TransferID, upTo total: UInt64) -> [DirectReaction] {
-        incoming.recordStored(id, upTo: total)
+    package mutating func recordStored(
+        _ id: TransferID, upTo total: UInt64, now: MonotonicInstant
+    ) -> [DirectReaction] {
+        defer { updateMeasurement(now: now) }
+        return incoming.recordStored(id, upTo: total)
     }
 
     /// Marks a transfer whose content has arrived as finishing, after which it cannot be cancelled.
     /// - Returns: false when it was cancelled, or the connection has ended; its content must then not be stored.
-    package mutating func beginFinishing(_ id: TransferID) -> Bool { incoming.beginFinishing(id) }
+    package mutating func beginFinishing(_ id: TransferID, now: MonotonicInstant) -> Bool {
+        defer { updateMeasurement(now: now) }
+        return incoming.beginFinishing(id)
+    }
 
     /// Confirms to the sender that all content is stored.
-    package mutating func finish(_ id: TransferID, _ changedNames: ChangedNames = ChangedNames()) -> [DirectReaction] {
-        incoming.finish(id, changedNames)
+    package mutating func finish(
+        _ id: TransferID, _ changedNames: ChangedNames = ChangedNames(), now: MonotonicInstant
+    ) -> [DirectReaction] {
+        defer { updateMeasurement(now: now) }
+        return incoming.finish(id, changedNames)
     }
 
     // MARK: A Wi-Fi network for a transfer
@@ -322,7 +352,8 @@ package struct DirectConnection: Sendable {
 
     /// Cancels a transfer of either direction. Ignored when the transfer has ended.
     package mutating func cancel(_ id: TransferID, reason: CancelReason, now: MonotonicInstant) -> [DirectReaction] {
-        outgoing.cancel(id, reason: reason, now: now) ?? incoming.cancel(id, reason: reason, now: now)
+        defer { updateMeasurement(now: now) }
+        return outgoing.cancel(id, reason: reason, now: now) ?? incoming.cancel(id, reason: reason, now: now)
     }
 
     /// Closes the connection with all its transfers. Offers that await an answer are declined: as busy where the link gives way
@@ -378,6 +409,7 @@ package struct DirectConnection: Sendable {
     /// Handles everything that is due.
     package mutating func advance(to now: MonotonicInstant) -> [DirectReaction] {
         guard !isClosed else { return [] }
+        defer { updateMeasurement(now: now) }
         if keepalive.isLost(now: now) { return end(.lost, sending: nil) }
         // The missing hello breaks section 5 of the protocol where the link still works, and such a peer is told so. To the local
         // user it is a lost link: most of those that say nothing are slow or broken, and the next attempt may succeed.

@@ -11,15 +11,22 @@ struct IncomingTransfers: Sendable {
     private enum State {
         case invited(since: MonotonicInstant, expiry: MonotonicInstant)
         case locating
-        /// The files are listed and compared; bytes of the content stream received and granted so far.
-        case comparing(received: UInt64, granted: UInt64)
-        /// The entries are received; bytes of the content stream received and granted so far.
-        case receiving(received: UInt64, granted: UInt64)
+        /// The files are listed and compared.
+        case comparing(Flow)
+        /// The entries are received.
+        case receiving(Flow)
         /// All content has arrived and is being made durable: too late to cancel.
         case finishing
         case cancelling(CancelReason, deadline: MonotonicInstant)
 
         var isInvited: Bool { if case .invited = self { true } else { false } }
+    }
+
+    /// The bytes of a content stream so far.
+    private struct Flow {
+        var received: UInt64 = 0
+        var stored: UInt64 = 0
+        var granted: UInt64
     }
 
     private let limits: DirectLimits
@@ -36,6 +43,18 @@ struct IncomingTransfers: Sendable {
     var lastUnansweredOffer: MonotonicInstant? {
         let times = states.values.compactMap { if case .invited(let since, _) = $0 { since } else { nil } }
         return times.count == states.count ? times.max() : nil
+    }
+
+    /// Whether a transfer waits for this side: for the resume point, or for the disk or the program to store what has arrived. A
+    /// peer that sends slowly does not bring that about: a trickle is stored at once (R5).
+    var isWaitingForStorage: Bool {
+        states.values.contains { state in
+            switch state {
+            case .locating, .finishing: true
+            case .comparing(let flow), .receiving(let flow): flow.stored < flow.received
+            case .invited, .cancelling: false
+            }
+        }
     }
 
     /// Whether the id belongs to a transfer that has ended.
@@ -67,8 +86,8 @@ struct IncomingTransfers: Sendable {
     /// Sends the resume point of an accepted transfer.
     mutating func resume(_ id: TransferID, at point: ResumePoint) -> [DirectReaction] {
         switch states[id] {
-        case .locating: states[id] = .receiving(received: 0, granted: limits.window)
-        case .comparing(let received, let granted): states[id] = .receiving(received: received, granted: granted)
+        case .locating: states[id] = .receiving(Flow(granted: limits.window))
+        case .comparing(let flow): states[id] = .receiving(flow)
         default: return []
         }
         return [.send(.resume(id, point))]
@@ -77,7 +96,7 @@ struct IncomingTransfers: Sendable {
     /// Asks the sender to list the files of an accepted transfer.
     mutating func listFiles(_ id: TransferID) -> [DirectReaction] {
         guard case .locating = states[id] else { return [] }
-        states[id] = .comparing(received: 0, granted: limits.window)
+        states[id] = .comparing(Flow(granted: limits.window))
         return [.send(.listFiles(id))]
     }
 
@@ -106,15 +125,25 @@ struct IncomingTransfers: Sendable {
 
     /// Sends credit for more of the window when enough content was stored.
     mutating func recordStored(_ id: TransferID, upTo total: UInt64) -> [DirectReaction] {
-        let limit = total.addingClamped(limits.window)
-        // Sent at half of a window: the sender never waits, and these frames are rare.
         switch states[id] {
-        case .receiving(let received, let granted) where limit >= granted.addingClamped(limits.window / 2):
-            states[id] = .receiving(received: received, granted: limit)
-        case .comparing(let received, let granted) where limit >= granted.addingClamped(limits.window / 2):
-            states[id] = .comparing(received: received, granted: limit)
+        case .receiving(var flow):
+            let reactions = recordStored(id, upTo: total, &flow)
+            states[id] = .receiving(flow)
+            return reactions
+        case .comparing(var flow):
+            let reactions = recordStored(id, upTo: total, &flow)
+            states[id] = .comparing(flow)
+            return reactions
         default: return []
         }
+    }
+
+    private func recordStored(_ id: TransferID, upTo total: UInt64, _ flow: inout Flow) -> [DirectReaction] {
+        flow.stored = max(flow.stored, total)
+        let limit = total.addingClamped(limits.window)
+        // Sent at half of a window: the sender never waits, and these frames are rare.
+        guard limit >= flow.granted.addingClamped(limits.window / 2) else { return [] }
+        flow.granted = limit
         return [.send(.credit(id, upTo: limit))]
     }
 
@@ -173,11 +202,13 @@ struct IncomingTransfers: Sendable {
     /// Decides about bytes of content that have arrived (A1, A2).
     mutating func receiveContent(_ id: TransferID, byteCount: Int) throws(MalformedInput) -> ContentVerdict {
         switch states[id] {
-        case .receiving(let before, let granted):
-            states[id] = .receiving(received: try Self.add(byteCount, to: before, of: granted), granted: granted)
+        case .receiving(var flow):
+            try Self.add(byteCount, to: &flow)
+            states[id] = .receiving(flow)
             return .deliver
-        case .comparing(let before, let granted):
-            states[id] = .comparing(received: try Self.add(byteCount, to: before, of: granted), granted: granted)
+        case .comparing(var flow):
+            try Self.add(byteCount, to: &flow)
+            states[id] = .comparing(flow)
             return .deliver
         case .cancelling: return .drop
         case .invited, .locating: throw MalformedInput("content before it was accepted")
@@ -189,10 +220,9 @@ struct IncomingTransfers: Sendable {
         }
     }
 
-    private static func add(_ byteCount: Int, to received: UInt64, of granted: UInt64) throws(MalformedInput) -> UInt64 {
-        let sum = received.addingClamped(UInt64(byteCount))
-        guard sum <= granted else { throw MalformedInput("more content than was granted") }
-        return sum
+    private static func add(_ byteCount: Int, to flow: inout Flow) throws(MalformedInput) {
+        flow.received = flow.received.addingClamped(UInt64(byteCount))
+        guard flow.received <= flow.granted else { throw MalformedInput("more content than was granted") }
     }
 
     /// - Returns: nil when there is no such transfer.

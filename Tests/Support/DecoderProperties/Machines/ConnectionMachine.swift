@@ -180,13 +180,15 @@ private struct ConnectionPair {
                 }
             case 1 where transfer.isAccepted && !transfer.isResumed:
                 sides[side].incoming[id]?.isResumed = true
-                sides[side].perform(sides[side].machine.resume(id, at: .start))
+                sides[side].perform(sides[side].machine.resume(id, at: .start, now: now))
             case 2:
                 let stored = min(transfer.received, transfer.stored + UInt64(script.number(below: 256)) * 4)
                 sides[side].incoming[id]?.stored = stored
-                sides[side].perform(sides[side].machine.recordStored(id, upTo: stored))
+                sides[side].perform(sides[side].machine.recordStored(id, upTo: stored, now: now))
             case 3 where transfer.isResumed && transfer.received == transfer.size:
-                if sides[side].machine.beginFinishing(id) { sides[side].perform(sides[side].machine.finish(id)) }
+                if sides[side].machine.beginFinishing(id, now: now) {
+                    sides[side].perform(sides[side].machine.finish(id, now: now))
+                }
             default: break
             }
         }
