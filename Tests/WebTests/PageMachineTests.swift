@@ -40,7 +40,9 @@ import Testing
         // A repetition, whose reply was lost.
         let again = browser.sendChunk(first, of: 1, at: 0, to: &page)
         #expect(again.status == .ok && again.reaction == nil)
+        #expect(page.machine.isActive(id.session))
         page.machine.end(id, .stored)
+        #expect(!page.machine.isActive(id.session))
         let state = try browser.state(page.send("\(TestBrowser.path)/\(browser.id)/s/0").body)
         #expect(state.phase == 4 && state.next == 2 && state.offer == 1 && state.name == "anna")
     }

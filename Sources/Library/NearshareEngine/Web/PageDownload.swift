@@ -63,9 +63,10 @@ final class PageDownload: Sendable {
         return chunk
     }
 
-    /// Writes a part of an item to a link.
+    /// Writes a part of an item to a connection.
     /// - Returns: whether all of it was written.
-    func write(_ bytes: Range<UInt64>, of item: UInt32, to link: any StreamLink, onProgress: () -> Void) -> Bool {
+    func write(_ bytes: Range<UInt64>, of item: UInt32, to connection: PageConnection) -> Bool {
+        let link = connection.link
         let isOpen = state.update { state in
             if !state.isEnded { state.links[ObjectIdentifier(link)] = link }
             return !state.isEnded
@@ -82,10 +83,11 @@ final class PageDownload: Sendable {
                 let count = try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<requestedCount]))
                 guard count > 0 else { return false }
                 waitForRate(count)
-                try link.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-                position += UInt64(count)
-                onProgress()
-                record(position, of: item)
+                try connection.write(UnsafeRawBufferPointer(rebasing: buffer[..<count])) { acceptedCount in
+                    position += UInt64(acceptedCount)
+                    connection.touch()
+                    record(position, of: item)
+                }
             }
             return true
         } catch {

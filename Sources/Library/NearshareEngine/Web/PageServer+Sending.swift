@@ -134,7 +134,8 @@ extension PageServer {
 
     /// Sends an item, or a part of it, without encryption. The connection ends behind it: a client that closes its own end
     /// afterwards has received all bytes, unless its machine has not acknowledged them: then it closed that end before them.
-    func send(_ unencrypted: UnencryptedPageDownload, over link: any StreamLink, onProgress: () -> Void) {
+    func send(_ unencrypted: UnencryptedPageDownload, over connection: PageConnection) {
+        let link = connection.link
         defer { link.close() }
         let head = unencrypted.head.head(length: UInt64(unencrypted.bytes.count), closes: true)
         let (found, isUnencrypted) = state.withLock {
@@ -142,13 +143,11 @@ extension PageServer {
         }
         isUnencrypted?.fulfil(true)
         guard let download = found,
-            (try? LinkDemultiplexer.write(head, to: link)) != nil,
-            download.write(unencrypted.bytes, of: unencrypted.item, to: link, onProgress: onProgress)
+            connection.send(head), download.write(unencrypted.bytes, of: unencrypted.item, to: connection)
         else { return }
         link.finishWriting()
-        let isClosed = withUnsafeTemporaryAllocation(byteCount: 1, alignment: 1) { (try? link.read(into: $0)) == 0 }
         // The end of the stream, which is behind the content, may be unacknowledged still.
-        guard isClosed, link.unacknowledgedByteCount ?? 0 <= 1 else { return }
+        guard connection.awaitEnd(), link.unacknowledgedByteCount ?? 0 <= 1 else { return }
         let reaction = state.update { $0.machine.recordUnencryptedBytes(unencrypted.bytes, of: unencrypted) }
         if let reaction { perform(reaction, from: link.remote.host) }
     }

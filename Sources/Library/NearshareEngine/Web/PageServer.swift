@@ -91,15 +91,15 @@ package final class PageServer: Sendable {
 
     /// Serves one connection until it ends, or a request takes too long.
     func serve(_ link: any StreamLink, _ slot: LinkRegistry.Slot) async {
-        let activity = Monitor(ConnectionActivity(since: node.settings.clock()))
+        let connection = PageConnection(link, clock: node.settings.clock)
         node.state.withLock { state in
             state.links.attach(
-                slot, unusedSince: { _ in activity.withLock(\.unusedSince) },
-                rate: { now in activity.withLock { $0.transferRate(now: now) } }, end: { link.close() })
+                slot, unusedSince: { _ in connection.unusedSince }, rate: { connection.transferRate(now: $0) },
+                end: { link.close() })
         }
         let timeout = timeouts.request
         await node.run(
-            on: link, until: { activity.withLock { $0.deadline(after: timeout) } }, { self.serveRequests(on: link, activity) })
+            on: link, until: { connection.deadline(after: timeout) }, { self.serveRequests(on: connection) })
     }
 
     /// Prepares the response to a connection for which there is no place.
@@ -109,12 +109,11 @@ package final class PageServer: Sendable {
         guard state.withLock({ $0.refusals.begin(source) }) else { return nil }
         let end = node.settings.clock() + Self.rejectionTimeout
         let deadline: @Sendable () -> MonotonicInstant = { end }
+        let connection = PageConnection(link, clock: node.settings.clock)
         return { [self] in
             await node.run(on: link, until: deadline) {
-                guard Self.awaitRequest(on: link) else { return }
-                try? LinkDemultiplexer.write(HTTPResponse(.unavailable).encoded(closes: true), to: link)
-                link.finishWriting()
-                Self.discardRest(of: link)
+                guard Self.awaitRequest(on: connection) else { return }
+                Self.reject(connection, HTTPResponse(.unavailable))
             }
             state.withLock { $0.refusals.end(source) }
         }
@@ -122,12 +121,12 @@ package final class PageServer: Sendable {
 
     /// Reads the head of a request: an answer before the question confuses some browsers.
     /// - Returns: false at the end of the connection.
-    private static func awaitRequest(on link: any StreamLink) -> Bool {
+    private static func awaitRequest(on connection: PageConnection) -> Bool {
         var reader = HTTPRequestReader()
         do {
             while try reader.nextHead() == nil {
                 let count = withUnsafeTemporaryAllocation(byteCount: 1 << 12, alignment: 16) { buffer in
-                    let count = (try? link.read(into: buffer)) ?? 0
+                    let count = connection.read(into: buffer)
                     reader.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
                     return count
                 }
@@ -139,7 +138,8 @@ package final class PageServer: Sendable {
 
     private static let rejectionTimeout = Duration.seconds(5)
 
-    private func serveRequests(on link: any StreamLink, _ activity: Monitor<ConnectionActivity>) {
+    private func serveRequests(on connection: PageConnection) {
+        let link = connection.link
         let host = link.remote.host
         let authority = PageSecret.authority(host: link.localHost ?? "", port: port)
         var reader = HTTPRequestReader()
@@ -149,44 +149,41 @@ package final class PageServer: Sendable {
             let part: HTTPRequestPart
             var head: HTTPRequest?
             do throws(HTTPStatus) {
-                guard let next = try next(of: &reader, on: link, activity, at: authority, &head) else { return }
+                guard let next = try next(of: &reader, on: connection, at: authority, &head) else { return }
                 part = next
             } catch {
-                let response = state.withLock { $0.machine.rejection(of: head, error) }
-                try? LinkDemultiplexer.write(response.encoded(closes: true), to: link)
-                link.finishWriting()
-                return Self.discardRest(of: link)
+                return Self.reject(connection, state.withLock { $0.machine.rejection(of: head, error) })
             }
             let request = part.request
             if waiting == nil {
-                switch respond(to: part, from: host) {
+                switch respond(to: part, from: host, on: connection) {
                 case .response(let response) where part.isLast || response.status != .ok: waiting = response
                 // The chunk is stored, so that the request makes progress.
-                case .response: activity.withLock { $0.since = node.settings.clock() }
+                case .response: connection.touch()
                 case .unencryptedDownload(let unencrypted):
-                    activity.withLock { $0.isAuthentic = true }
-                    return send(unencrypted, over: link) { activity.withLock { $0.recordBlock(now: node.settings.clock()) } }
+                    connection.recordAuthentic()
+                    return send(unencrypted, over: connection)
                 }
             }
             guard part.isLast, let response = waiting.take() else { continue }
             let closes = request.closesConnection || state.withLock { $0.isStopping }
-            let bytes = response.encoded(closes: closes)
-            guard (try? LinkDemultiplexer.write(bytes, to: link)) != nil, !closes else { return link.finishWriting() }
-            activity.withLock { activity in
-                activity.progress.record(bytes.count, now: node.settings.clock())
-                (activity.since, activity.isIdle) = (node.settings.clock(), true)
-                // Each of them contains a sealed record.
-                if request.method == "POST", response.status == .ok { activity.isAuthentic = true }
-            }
+            guard connection.send(response.encoded(closes: closes)), !closes else { return link.finishWriting() }
+            connection.endRequest()
+            // Each of them contains a sealed record.
+            if request.method == "POST", response.status == .ok { connection.recordAuthentic() }
         }
     }
 
-    /// Reads what a rejected client still sends: otherwise a reset could overtake the response (RFC 9112, section 9.6). Bounded, as
-    /// the connection is, by ``Timeouts/request``.
-    private static func discardRest(of link: any StreamLink) {
+    /// Writes the last response of a connection, and reads what a rejected client still sends: otherwise a reset could overtake the
+    /// response (RFC 9112, section 9.6). Bounded, as the connection is, by ``Timeouts/request``.
+    private static func reject(_ connection: PageConnection, _ response: HTTPResponse) {
+        guard connection.send(response.encoded(closes: true)) else { return }
+        connection.link.finishWriting()
         withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
             var discarded = 0
-            while discarded < maximumDiscardedByteCount, let count = try? link.read(into: buffer), count > 0 {
+            while discarded < maximumDiscardedByteCount {
+                let count = connection.read(into: buffer)
+                guard count > 0 else { return }
                 discarded += count
             }
         }
@@ -199,8 +196,8 @@ package final class PageServer: Sendable {
     /// - Parameter head: receives the head of the request, also of one that is not admitted.
     /// - Returns: nil at the end of the connection.
     private func next(
-        of reader: inout HTTPRequestReader, on link: any StreamLink, _ activity: Monitor<ConnectionActivity>,
-        at authority: String, _ head: inout HTTPRequest?
+        of reader: inout HTTPRequestReader, on connection: PageConnection, at authority: String,
+        _ head: inout HTTPRequest?
     ) throws(HTTPStatus) -> HTTPRequestPart? {
         while true {
             let request = try reader.nextPart { (next) throws(HTTPStatus) in
@@ -208,23 +205,19 @@ package final class PageServer: Sendable {
                 let limit = try state.withLock { (state) throws(HTTPStatus) in
                     try state.machine.admit(next, at: authority)
                 }
-                if limit.partByteCount == nil { activity.withLock { $0.bodyDeadline = node.settings.clock() + timeouts.body } }
+                if limit.partByteCount == nil { connection.limitBody(until: node.settings.clock() + timeouts.body) }
                 return limit
             }
             if let request {
-                activity.withLock { ($0.isIdle, $0.bodyDeadline) = (false, nil) }
+                connection.recordRequest()
                 return request
             }
             let count = withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
-                let count = (try? link.read(into: buffer)) ?? 0
+                let count = connection.read(into: buffer)
                 reader.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
                 return count
             }
             guard count > 0 else { return nil }
-            activity.withLock { activity in
-                activity.progress.record(count, now: node.settings.clock())
-                if activity.isIdle { (activity.since, activity.isIdle) = (node.settings.clock(), false) }
-            }
         }
     }
 
@@ -235,7 +228,7 @@ package final class PageServer: Sendable {
         case unencryptedDownload(UnencryptedPageDownload)
     }
 
-    private func respond(to part: HTTPRequestPart, from host: String) -> Reply {
+    private func respond(to part: HTTPRequestPart, from host: String, on connection: PageConnection) -> Reply {
         let now = node.settings.clock()
         let (answer, reaction, upload) = state.update { state -> (PageMachine.Answer, PageMachine.Reaction?, PageUpload?) in
             // A page whose session was forgotten says hello again, but not to a node that ends.
@@ -256,6 +249,7 @@ package final class PageServer: Sendable {
         case .unencryptedDownload(let unencrypted): return .unencryptedDownload(unencrypted)
         case .change(let session, let version):
             let deadline = now + timeouts.change
+            if !state.withLock({ $0.machine.isActive(session) }) { connection.recordIdleWait() }
             let change = state.wait(untilNanoseconds: deadline.nanoseconds) { state in
                 // Nothing changes any more at a node that ends.
                 state.machine.change(of: session, knownVersion: version, hasTimedOut: false)
@@ -393,37 +387,6 @@ package final class PageServer: Sendable {
         for upload in uploads { upload.end(.interrupted) }
         for id in downloads { endDownload(id, TransferResult(outcome: .interrupted)) }
         requestContinuation.finish()
-    }
-}
-
-/// The use of a connection.
-private struct ConnectionActivity {
-    /// The time at which the present request began, or the last one ended.
-    var since: MonotonicInstant
-    /// Whether no request has begun since.
-    var isIdle = true
-    /// Whether the client has proven to know the page's key. Others give way when slots are short, whatever they ask for (Q6).
-    var isAuthentic = false
-    /// The time by which the body of a small request has to be complete; nil while none is read.
-    var bodyDeadline: MonotonicInstant?
-    /// All bytes, in both directions.
-    var progress: ProgressMeter
-
-    init(since now: MonotonicInstant) { (since, progress) = (now, ProgressMeter(now: now)) }
-
-    /// The time since which the connection is not used; nil while it is.
-    var unusedSince: MonotonicInstant? { isIdle || !isAuthentic ? since : nil }
-
-    /// The bytes a second that it moves; nil before there is an average.
-    func transferRate(now: MonotonicInstant) -> Int? { isIdle || !isAuthentic ? nil : progress.rate(now: now) }
-
-    /// The time at which the connection is to be closed.
-    func deadline(after timeout: Duration) -> MonotonicInstant { min(since + timeout, bodyDeadline ?? since + timeout) }
-
-    /// Records a block of an unencrypted download.
-    mutating func recordBlock(now: MonotonicInstant) {
-        since = now
-        progress.record(PageShare.chunkByteCount, now: now)
     }
 }
 

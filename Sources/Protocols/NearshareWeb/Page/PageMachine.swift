@@ -320,6 +320,9 @@ package struct PageMachine: Sendable {
         return session.firstMessageNumber == offer.number && session.phase == .waiting
     }
 
+    /// Whether an offer or a request of a session is under way.
+    package func isActive(_ id: PageSessionID) -> Bool { sessions[id]?.isActive ?? false }
+
     /// Accepts an offer or a request.
     package mutating func accept(_ offer: OfferID) -> Acceptance {
         guard sessions[offer.session]?.accept(offer.number, mode) == true else { return .over }
