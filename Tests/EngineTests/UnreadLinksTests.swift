@@ -1,5 +1,7 @@
 import NearshareBase
+import NearshareDirect
 import NearshareInterfaces
+import NearshareTesting
 import Testing
 
 @testable import NearshareEngine
@@ -18,6 +20,42 @@ import Testing
         for number in 2..<UnreadLinks.maximumCount { open("10.1.0.\(number)", number) }
         #expect(links.count == UnreadLinks.maximumCount)
         #expect(!ended.withLock { $0.contains("10.0.0.9 0") })
+    }
+
+    /// A link that records whether anything was written before its first bytes were reported.
+    private final class Link: ForwardingLink {
+        let inner: any StreamLink
+        let isReported = Monitor(false)
+        let reportsAtWrites = Monitor<[Bool]>([])
+
+        init(_ inner: any StreamLink) {
+            self.inner = inner
+        }
+
+        func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
+            let isReported = isReported.withLock { $0 }
+            reportsAtWrites.update { $0.append(isReported) }
+            try inner.write(bytes)
+        }
+    }
+
+    @Test(
+        "R3: the first bytes of a link are reported on the thread that reads them, before the answer",
+        .timeLimit(.minutes(1)))
+    func opening() async throws {
+        let transport = InMemoryTransport()
+        let listener = try transport.listen(port: 0, interface: nil)
+        defer { listener.close() }
+        let peer = try transport.connect(
+            to: LinkAddress(host: "10.0.0.1", port: listener.port), timeout: .seconds(1), cancelledBy: nil)
+        defer { peer.close() }
+        let link = Link(try listener.accept())
+        try LinkDemultiplexer.write(Preamble.supportedMesh.encoded, to: peer)
+        let opening = await LinkDemultiplexer(link, acceptsFrames: true, timeout: .seconds(30)) {
+            link.isReported.update { $0 = true }
+        }
+        let isMesh = if case .frames = opening { true } else { false }
+        #expect(isMesh && link.reportsAtWrites.withLock { $0 } == [true])
     }
 
     @Test("R3: of the links that are told that there is no place, a source has its share") func refusals() {

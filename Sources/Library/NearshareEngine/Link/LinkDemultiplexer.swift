@@ -13,10 +13,14 @@ enum LinkDemultiplexer {
     /// - Parameters:
     ///   - acceptsFrames: false for a node without a mesh.
     ///   - timeout: closes the link when nothing arrives within this time (R5).
-    init(_ link: any StreamLink, acceptsFrames: Bool, timeout: Duration) async {
+    ///   - onOpening: called as soon as the first bytes are read, on the thread that reads them.
+    init(
+        _ link: any StreamLink, acceptsFrames: Bool, timeout: Duration, onOpening: @escaping @Sendable () -> Void
+    ) async {
         // Without a thread to read on, nothing is learned of it.
         let opening = try? await Self.limited(link, timeout) {
             let bytes = Self.readOpening(link)
+            onOpening()
             // On the same thread: each further one makes a flood of links cost more.
             if acceptsFrames, let remote = Self.meshPreamble(bytes) {
                 try? Self.write(Self.answer(to: remote).encoded, to: link)

@@ -42,8 +42,11 @@ extension Node {
                 }
                 end?()
                 let isStarted = start { [self] in
+                    // On the thread that reads: no newcomer displaces a link that only waits for this task.
                     let opening = await LinkDemultiplexer(
-                        link, acceptsFrames: mesh != nil, timeout: UnreadLinks.timeout)
+                        link, acceptsFrames: mesh != nil, timeout: UnreadLinks.timeout
+                    ) { self.removeUnread(number) }
+                    // No thread may have been free for it.
                     removeUnread(number)
                     switch opening {
                     case .direct(let link):

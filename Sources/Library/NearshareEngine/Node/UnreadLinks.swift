@@ -40,6 +40,6 @@ struct UnreadLinks: Sendable {
         return (lastNumber, displaced?.end)
     }
 
-    /// Removes a link whose first bytes have arrived, or that has ended. No effect on one that gave way.
+    /// Removes a link whose first bytes are read, or that has ended. No effect on one that gave way.
     mutating func remove(_ number: UInt64) { links[number] = nil }
 }
