@@ -37,4 +37,11 @@ import Testing
         }
         #expect(meter.rate(now: start + .seconds(60)) == 1)
     }
+
+    @Test("a shorter period has an average sooner") func period() {
+        var meter = ProgressMeter(now: start, period: .seconds(2))
+        meter.record(2_000, now: start + .seconds(1))
+        #expect(meter.rate(now: start + .seconds(1)) == nil && meter.rate(now: start + .seconds(2)) == 1_000)
+        #expect(meter.rate(now: start + .seconds(4)) == 0)
+    }
 }

@@ -1,3 +1,4 @@
+import NearshareBase
 import NearshareInterfaces
 import NearshareTesting
 import Testing
@@ -20,18 +21,18 @@ import Testing
         }
     }
 
-    @Test("R1: bodies that are held back share a bound: the connection that holds most is closed, none with a small one")
+    private let start = MonotonicInstant(nanoseconds: 0)
+
+    @Test("R1: bodies that are held back share a bound: a connection of the source that holds most is closed")
     func all() throws {
         var bodies = PartialBodies()
         let small = try Link("10.0.0.200")
-        let first = bodies.record(4096, on: small)
-        var closed = first == nil ? 0 : 1
+        var closed = bodies.record(4096, on: small, now: start).count
         for number in 0..<32 {
             // Four connections of each address.
-            if let largest = bodies.record(1 << 20, on: try Link("10.0.0.\(number / 4)")) {
-                #expect(largest !== small)
-                closed += 1
-            }
+            let links = bodies.record(1 << 20, on: try Link("10.0.0.\(number / 4)"), now: start)
+            #expect(!links.contains { $0 === small })
+            closed += links.count
             #expect(bodies.byteCount <= PartialBodies.capacity)
         }
         #expect(closed == 25)
@@ -41,7 +42,27 @@ import Testing
 
     @Test("R1: the bodies of one address hold half of it") func address() throws {
         var bodies = PartialBodies()
-        let closed = try (0..<6).count { _ in bodies.record(1 << 20, on: try Link("10.0.0.1")) != nil }
-        #expect(closed == 2 && bodies.byteCount == PartialBodies.capacityPerSource)
+        let closed = try (0..<6).map { _ in bodies.record(1 << 20, on: try Link("10.0.0.1"), now: start).count }
+        #expect(closed == [0, 0, 0, 0, 1, 1] && bodies.byteCount == PartialBodies.capacityPerSource)
+    }
+
+    @Test("R1: of the bodies of a shared network those without progress are closed, and not the largest one")
+    func progress() throws {
+        var bodies = PartialBodies()
+        let honest = try Link("2001:db8::1")
+        let held = try (2..<26).map { try Link("2001:db8::\($0)") }
+        var closed: [any StreamLink] = []
+        for link in held { closed += bodies.record(168 << 10, on: link, now: start) }
+        #expect(closed.isEmpty)
+        // 64 KiB a second, beside a byte of each of the others.
+        for second in 1...16 {
+            let now = start + .seconds(second)
+            closed += bodies.record(second << 16, on: honest, now: now)
+            for link in held where !closed.contains(where: { $0 === link }) {
+                closed += bodies.record(168 << 10 + second, on: link, now: now)
+            }
+        }
+        #expect(!closed.isEmpty && !closed.contains { $0 === honest })
+        #expect(bodies.byteCount <= PartialBodies.capacityPerSource)
     }
 }

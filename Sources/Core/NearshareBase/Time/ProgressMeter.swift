@@ -1,6 +1,7 @@
 /// The rate at which a link moves bytes, averaged over the last 10 to 20 s in which it waited for its peer. A link below
 /// ``minimumRate`` gives way when slots are short: a trickle of bytes would hold its slot for ever (R5).
 package struct ProgressMeter: Sendable {
+    private let period: Duration
     /// The start of the present period. Moved by the time in which the measurement was suspended.
     private var begin: MonotonicInstant
     /// Bytes of the period before; nil in the first one.
@@ -14,7 +15,10 @@ package struct ProgressMeter: Sendable {
     /// Long enough for a loss of radio contact or a few lost packets to leave a sound link above the minimum.
     package static let period = Duration.seconds(10)
 
-    package init(now: MonotonicInstant) { begin = now }
+    /// - Parameter period: at least a second.
+    package init(now: MonotonicInstant, period: Duration = ProgressMeter.period) {
+        (self.period, begin) = (period, now)
+    }
 
     package mutating func record(_ byteCount: Int, now: MonotonicInstant) {
         advance(to: suspension ?? now)
@@ -40,14 +44,14 @@ package struct ProgressMeter: Sendable {
         var meter = self
         meter.advance(to: now)
         guard let previous = meter.previous else { return nil }
-        return (previous + meter.current) / Int((Self.period + (now - meter.begin)).components.seconds)
+        return (previous + meter.current) / Int((period + (now - meter.begin)).components.seconds)
     }
 
     private mutating func advance(to now: MonotonicInstant) {
         let elapsed = now - begin
-        guard elapsed >= Self.period else { return }
-        let isNext = elapsed < Self.period + Self.period
+        guard elapsed >= period else { return }
+        let isNext = elapsed < period + period
         (previous, current) = (isNext ? current : 0, 0)
-        begin = isNext ? begin + Self.period : now
+        begin = isNext ? begin + period : now
     }
 }

@@ -232,8 +232,9 @@ package final class LocalSendServer: Sendable {
         defer { state.withLock { $0.bodies.remove(link) } }
         return try connection.readBody(of: request, upTo: limit, within: timeouts.body) {
             (size) throws(LocalSendConnection.ConnectionEnd) in
-            guard let largest = state.withLock({ $0.bodies.record(size, on: link) }) else { return }
-            guard largest === link else { return largest.close() }
+            let closed = state.withLock { $0.bodies.record(size, on: link, now: node.settings.clock()) }
+            for other in closed where other !== link { other.close() }
+            guard closed.contains(where: { $0 === link }) else { return }
             throw LocalSendConnection.ConnectionEnd(status: .unavailable, message: "Too many incomplete requests")
         }
     }

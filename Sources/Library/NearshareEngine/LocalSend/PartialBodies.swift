@@ -1,3 +1,4 @@
+internal import NearshareBase
 internal import NearshareInterfaces
 
 /// The bytes held of LocalSend request bodies that are incomplete, on all connections. Bounded, as many connections with large
@@ -8,12 +9,20 @@ struct PartialBodies: Sendable {
         let source: LinkSource
         let order: UInt64
         var byteCount = 0
+        var progress: ProgressMeter
+
+        mutating func record(_ byteCount: Int, now: MonotonicInstant) {
+            progress.record(byteCount - self.byteCount, now: now)
+            self.byteCount = byteCount
+        }
     }
 
     /// Bytes of all connections: eight of the largest offers.
     static let capacity = 8 << 20
     /// Bytes of the connections of one source.
     static let capacityPerSource = 4 << 20
+    /// Long enough for a lost packet, and a part of the time that a body has.
+    static let progressPeriod = Duration.seconds(2)
 
     private var bodies: [ObjectIdentifier: Body] = [:]
     private var lastOrder: UInt64 = 0
@@ -22,24 +31,42 @@ struct PartialBodies: Sendable {
     var byteCount: Int { bodies.values.reduce(0) { $0 + $1.byteCount } }
 
     /// Records how much of its body a connection holds.
-    /// - Returns: the link to close: the one with the most bytes, of the source that exceeds ``capacityPerSource``, otherwise of
-    ///   all sources; nil within both limits.
-    mutating func record(_ byteCount: Int, on link: any StreamLink) -> (any StreamLink)? {
+    /// - Returns: the links to close: of the source that exceeds ``capacityPerSource``, otherwise of the source that holds most,
+    ///   those whose bodies make the least progress. The size of a body does not count: a source may be several hosts, and an
+    ///   attacker's bodies may be smaller than an honest one. None within both limits.
+    mutating func record(_ byteCount: Int, on link: any StreamLink, now: MonotonicInstant) -> [any StreamLink] {
         let id = ObjectIdentifier(link)
+        let source = LinkSource(link.remote)
         if bodies[id] == nil {
             lastOrder += 1
-            bodies[id] = Body(link: link, source: LinkSource(link.remote), order: lastOrder)
+            bodies[id] = Body(
+                link: link, source: source, order: lastOrder,
+                progress: ProgressMeter(now: now, period: Self.progressPeriod))
         }
-        bodies[id]?.byteCount = byteCount
-        var candidates = bodies.values.filter { $0.source == bodies[id]?.source }
-        if candidates.reduce(0, { $0 + $1.byteCount }) <= Self.capacityPerSource {
-            guard self.byteCount > Self.capacity else { return nil }
-            candidates = Array(bodies.values)
+        bodies[id]?.record(byteCount, now: now)
+        return removeBeyondLimits(source, now: now)
+    }
+
+    private mutating func removeBeyondLimits(_ source: LinkSource, now: MonotonicInstant) -> [any StreamLink] {
+        let ownByteCount = bodies.values.reduce(0) { $0 + ($1.source == source ? $1.byteCount : 0) }
+        guard ownByteCount > Self.capacityPerSource || byteCount > Self.capacity else { return [] }
+        // A body whose rate is not known yet has only begun; of several, the oldest has had most time.
+        let ordered = bodies.values.map { (body: $0, rate: $0.progress.rate(now: now) ?? .max) }
+            .sorted { ($0.rate, $0.body.order) < ($1.rate, $1.body.order) }
+            .map { $0.body }
+        var shared = SharedCapacity<LinkSource>(
+            count: ordered.count, byteCount: { ordered[$0].byteCount }, levels: [{ ordered[$0].source }])
+        var links: [any StreamLink] = []
+        while true {
+            let isFullSource = shared.groups[source].map { $0.byteCount > Self.capacityPerSource } ?? false
+            guard isFullSource || shared.byteCount > Self.capacity else { return links }
+            let position =
+                isFullSource ? shared.removeOldest { _, _ in source } : shared.removeOldest(by: .byteCount)
+            guard let position else { return links }
+            let link = ordered[position].link
+            remove(link)
+            links.append(link)
         }
-        // On a tie, the newest connection.
-        let largest = candidates.max { ($0.byteCount, $0.order) < ($1.byteCount, $1.order) }?.link
-        if let largest { remove(largest) }
-        return largest
     }
 
     /// Removes a body that is complete, or whose connection has ended.
