@@ -532,6 +532,7 @@ extension [DirectReaction] {
             (.cancelled, .cancelled(by: .remote)), (.expired, .expired), (.goingAway, .interrupted),
             (.noSpace, .failed(.noSpace, at: .remote)), (.sourceChanged, .failed(.sourceChanged, at: .remote)),
             (.refused, .failed(.refused, at: .remote)), (.storageFailed, .failed(.storageFailed, at: .remote)),
+            (.outputClosed, .failed(.storageFailed, at: .remote)),
         ] as [(CancelReason, TransferOutcome)])
     func reasons(_ example: (reason: CancelReason, outcome: TransferOutcome)) {
         var lone = outgoing(.sending)

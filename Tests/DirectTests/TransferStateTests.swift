@@ -54,6 +54,16 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
         #expect(stored == [.outgoingEnded(id, .completed)])
     }
 
+    @Test func `an output that the receiver's reader has closed is reported before the end`() throws {
+        var transfers = try transfers(in: .awaitingReceipt)
+        let closed = transfers.receiveCancel(id, reason: .outputClosed)
+        #expect(
+            closed == [
+                .stopSending(id), .send(.cancelled(id)), .outputClosed(id),
+                .outgoingEnded(id, .failed(.storageFailed, at: .remote)),
+            ])
+    }
+
     @Test("R5: a receiver that accepts and does not go on is one whose link is broken")
     func silentReceivers() throws {
         for phase in [Phase.locating, .awaitingReceipt] {

@@ -210,9 +210,10 @@ class RefusalStory(Story):
         os.close(read)
         result = self.ben.run("send", self.file("photo.jpg", 3_000_000), "--to", address)
         self.assertCode(1, result)
-        self.assertIn("the reason is shown there", " ".join(result.stderr.decode().split()))
-        self.assertEqual(1, process.wait(TIMEOUT))
-        self.assertIn("the program that reads it has ended", " ".join(process.stderr.read().split()))
+        self.assertIn("the program that reads it there has closed the pipe", " ".join(result.stderr.decode().split()))
+        self.assertEqual(141, process.wait(TIMEOUT))
+        shown = " ".join(process.stderr.read().split())
+        self.assertIn("the program that reads standard output has closed the pipe", shown)
 
     def test_a_receiver_that_writes_to_standard_output_says_that_it_accepts_a_single_file(self):
         process = subprocess.Popen(

@@ -73,6 +73,18 @@ import Testing
         }
     }
 
+    @Test func `a pipe that its reader has closed is told from other failures`() {
+        let closed = OutputSink.failure(SystemCallError(code: EPIPE))
+        #expect(
+            closed.code == .outputClosed && closed.description == "the program that reads standard output has closed the pipe")
+        #expect(OutputSink.failure(SystemCallError(code: ENOSPC)).code == .failed)
+        let output = StandardOutputReservation()
+        #expect(output.reserve() && !output.isClosed)
+        output.recordClosure()
+        output.release()
+        #expect(output.isClosed && output.isUsed && !output.reserve())
+    }
+
     @Test func `a descriptor that cannot be written to is an error`() {
         // The reading end takes no bytes; nothing here may raise SIGPIPE.
         let pipe = SinkPipe()

@@ -235,6 +235,7 @@ package struct SimulatedPeer: Sendable {
                 outgoing[id]?.limit = max(before, limit)
             case .stopSending(let id): outgoing[id]?.isStopped = true
             case .namesChanged(let id, let names): notes.append("\(names.count) names of \(id) changed")
+            case .outputClosed(let id): notes.append("the output for \(id) was closed")
             case .outgoingEnded(let id, let outcome), .incomingEnded(let id, let outcome):
                 outgoing[id] = nil
                 incoming[id] = nil

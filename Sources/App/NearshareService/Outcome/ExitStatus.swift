@@ -15,6 +15,8 @@ package enum ExitStatus: Int32, Sendable {
     case peerGone = 10
     case incompatible = 11
     case interrupted = 130
+    /// The reader of standard output has closed it: the status that a shell shows of a program that SIGPIPE has ended.
+    case outputClosed = 141
 
     /// The exit code for a transfer.
     package init(_ result: TransferResult) {

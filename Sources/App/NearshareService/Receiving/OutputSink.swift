@@ -11,10 +11,14 @@ final class OutputSink: ResourceSink {
     private var escaper: TerminalEscaper?
     /// Called when the first bytes are written.
     private let onOutput: @Sendable () -> Void
+    /// Called when the reader has closed the pipe.
+    private let onClosed: @Sendable () -> Void
 
     init(
-        descriptor: Int32, limit: UInt64?, isTerminal: Bool? = nil, onOutput: @escaping @Sendable () -> Void = {}
+        descriptor: Int32, limit: UInt64?, isTerminal: Bool? = nil, onOutput: @escaping @Sendable () -> Void = {},
+        onClosed: @escaping @Sendable () -> Void = {}
     ) {
+        self.onClosed = onClosed
         self.descriptor = descriptor
         self.limit = limit
         self.onOutput = onOutput
@@ -52,9 +56,18 @@ final class OutputSink: ResourceSink {
         do throws(SystemCallError) {
             try DescriptorIO.writeAll(bytes, to: descriptor)
         } catch {
-            let reason = error.code == EPIPE ? "the program that reads it has ended" : systemErrorText(error.code)
-            throw StorageError(.failed, "could not write to standard output: \(reason)")
+            let failure = Self.failure(error)
+            if failure.code == .outputClosed { onClosed() }
+            throw failure
         }
+    }
+
+    /// The failure of a write.
+    static func failure(_ error: SystemCallError) -> StorageError {
+        guard error.code != EPIPE else {
+            return StorageError(.outputClosed, "the program that reads standard output has closed the pipe")
+        }
+        return StorageError(.failed, "could not write to standard output: \(systemErrorText(error.code))")
     }
 
     func endEntry() throws(StorageError) {

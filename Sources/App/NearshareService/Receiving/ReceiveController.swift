@@ -217,7 +217,8 @@ package final class ReceiveController: Sendable {
             of: transfer, result, of: invitation, part,
             // The hotspot is reported already.
             isSilent: result.outcome == .interrupted && hotspot.isPartner(identity.sender))
-        state.withLock { if $0.status != .ok { $0.status = ExitStatus(result) } }
+        let status: ExitStatus = output.isClosed ? .outputClosed : ExitStatus(result)
+        state.withLock { if $0.status != .ok { $0.status = status } }
         reservation.recordPartial { transfers.partialByteCount(after: identity) }
         guard !result.isStored else { return true }
         reservation.release()
@@ -235,7 +236,7 @@ package final class ReceiveController: Sendable {
             reserveQuota: { [transfers] (byteCount) throws(StorageError) in
                 try reservation.replace(by: byteCount) { transfers.partialByteCount(beside: invitation) }
             },
-            onOutput: { [output] in output.recordUse() })
+            output: output)
     }
 
     /// Shows an accepted transfer until it ends.

@@ -21,10 +21,10 @@ package enum ReceiveDestination: Sendable {
     ///   - part: the accepted part; nil for the whole offer.
     ///   - mayCompare: whether the sender may learn which files of the item at a path are there already.
     ///   - reserveQuota: called when the disk space is known that the transfer takes, in bytes, before content; refuses it by throwing.
-    ///   - onOutput: called when the first bytes have been written to standard output.
+    ///   - output: the reservation of standard output, which records the first bytes, and that the reader has closed it.
     func makeSink(
         for invitation: Invitation, part: OfferPart? = nil, mayCompare: (String) -> Bool,
-        reserveQuota: @escaping @Sendable (UInt64) throws(StorageError) -> Void, onOutput: @escaping @Sendable () -> Void
+        reserveQuota: @escaping @Sendable (UInt64) throws(StorageError) -> Void, output: StandardOutputReservation
     ) throws(StorageError) -> any ResourceSink {
         switch self {
         case .inbox(let inbox):
@@ -33,7 +33,8 @@ package enum ReceiveDestination: Sendable {
                 from: invitation.peer.fingerprint, resumeKey: invitation.resumeKey, mayCompare: mayCompare,
                 reserveQuota: reserveQuota, clock: { SystemClock.monotonic() })
         case .standardOutput(let limit):
-            return OutputSink(descriptor: STDOUT_FILENO, limit: limit, onOutput: onOutput)
+            return OutputSink(
+                descriptor: STDOUT_FILENO, limit: limit, onOutput: { output.recordUse() }, onClosed: { output.recordClosure() })
         }
     }
 }

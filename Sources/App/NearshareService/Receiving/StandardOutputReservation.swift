@@ -8,11 +8,17 @@ final class StandardOutputReservation: Sendable {
         case reserved
         /// Contains a part of a content at least.
         case used
+        /// Closed by the program that reads it.
+        case closed
     }
 
     private let state = Mutex(State.free)
 
-    var isUsed: Bool { state.withLock { $0 == .used } }
+    /// Whether a content was written at least in part, or none can be any more.
+    var isUsed: Bool { state.withLock { $0 == .used || $0 == .closed } }
+
+    /// Whether the program that reads standard output has closed it.
+    var isClosed: Bool { state.withLock { $0 == .closed } }
 
     /// - Returns: false while another transfer uses standard output, or after one has.
     func reserve() -> Bool {
@@ -25,6 +31,9 @@ final class StandardOutputReservation: Sendable {
 
     /// Records that the first bytes were written.
     func recordUse() { state.withLock { $0 = .used } }
+
+    /// Records that the program that reads standard output has closed it.
+    func recordClosure() { state.withLock { $0 = .closed } }
 
     /// Ends the reservation of a transfer that has written nothing. No effect otherwise.
     func release() { state.withLock { if $0 == .reserved { $0 = .free } } }

@@ -64,6 +64,7 @@ struct LinkControl: Sendable {
                 case .windowRaised(let id, let limit): transfers.source(id)?.allow(upTo: limit)
                 case .stopSending(let id): transfers.source(id)?.stop()
                 case .namesChanged(let id, let names): transfers.source(id)?.recordChangedNames(names)
+                case .outputClosed(let id): transfers.source(id)?.recordClosedOutput()
                 case .outgoingEnded(let id, let outcome): transfers.removeSource(id)?.end(outcome)
                 case .incomingEnded(let id, let outcome):
                     if let pump = transfers.removeSink(id) {

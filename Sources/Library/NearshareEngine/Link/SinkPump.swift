@@ -245,7 +245,7 @@ final class SinkPump: Sendable {
         case .receiver(let failure):
             // A sink that was cancelled throws as a consequence of the end.
             if state.withLock({ $0.outcome }) == nil { ending.detail = failure.description }
-            link.failed(CancelReason(TransferFailure(failure)))
+            link.failed(failure.code == .outputClosed ? .outputClosed : CancelReason(TransferFailure(failure)))
         }
         return .ended(ending)
     }
@@ -377,7 +377,7 @@ extension TransferFailure {
         case .overLimit: self = .tooLarge
         case .rejected: self = .refused
         case .changed: self = .sourceChanged
-        case .notFound, .noPermission, .failed: self = .storageFailed
+        case .notFound, .noPermission, .outputClosed, .failed: self = .storageFailed
         }
     }
 }

@@ -24,6 +24,7 @@ final class SourcePump: Sendable {
         /// A failure of the reader between two calls.
         var readerFailure: StorageError?
         var changedNames = ChangedNames()
+        var isOutputClosed = false
         var isComparing = false
         var candidates: FileSet?
         var present: (identical: FileSet, newer: FileSet)?
@@ -79,6 +80,13 @@ final class SourcePump: Sendable {
         state.update { $0.changedNames = names.limited(to: $0.source.offer.entryCount) }
     }
 
+    /// Records that the program that reads the receiver's output has closed it.
+    func recordClosedOutput() { state.update { $0.isOutputClosed = true } }
+
+    /// The detail of a transfer whose receiver's output was closed.
+    private static let closedOutputText =
+        "the receiver writes to standard output, and the program that reads it there has closed the pipe; what was not read is lost"
+
     /// Restricts the transfer to the entries that the receiver has selected, before anything is read.
     func select(_ selection: EntrySelection) {
         let counts: OfferPart.Counts? = state.update { state in
@@ -116,7 +124,8 @@ final class SourcePump: Sendable {
         stop()
         let state = state.withLock { $0 }
         guard outcome == .completed else {
-            return transfer.end(TransferResult(outcome: outcome, detail: state.failure?.description))
+            let detail = state.isOutputClosed ? Self.closedOutputText : state.failure?.description
+            return transfer.end(TransferResult(outcome: outcome, detail: detail))
         }
         var result = TransferResult(outcome: outcome, changedNames: state.changedNames, compared: state.compared)
         if let missing = state.missing {

@@ -35,6 +35,8 @@ package enum DirectReaction: Sendable, Hashable {
     case stopSending(TransferID)
     /// The receiver of an outgoing transfer had to change names. It is about to end.
     case namesChanged(TransferID, ChangedNames)
+    /// The program that reads the output of an outgoing transfer's receiver has closed it. The transfer is about to end.
+    case outputClosed(TransferID)
     /// An outgoing transfer has ended.
     case outgoingEnded(TransferID, TransferOutcome)
     /// An incoming transfer has ended.

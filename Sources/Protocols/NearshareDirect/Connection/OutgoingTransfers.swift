@@ -212,9 +212,15 @@ struct OutgoingTransfers: Sendable {
         case .cancelling(let localReason, _, _):
             [.send(.cancelled(id))] + end(id, TransferOutcome(cancelledFor: localReason, at: .local))
         case .some:
-            [.stopSending(id), .send(.cancelled(id))] + end(id, TransferOutcome(cancelledFor: reason, at: .remote))
+            [.stopSending(id), .send(.cancelled(id))] + report(reason, of: id)
+                + end(id, TransferOutcome(cancelledFor: reason, at: .remote))
         case nil: nil
         }
+    }
+
+    /// The receiver's reason for a cancel, as far as the outcome does not contain it.
+    private func report(_ reason: CancelReason, of id: TransferID) -> [DirectReaction] {
+        reason == .outputClosed ? [.outputClosed(id)] : []
     }
 
     /// - Returns: nil when no cancel of such a transfer awaits confirmation.

@@ -76,7 +76,7 @@ extension TransferOutcome {
         case .sourceUnreadable: self = .failed(.sourceUnreadable, at: side)
         case .noSpace: self = .failed(.noSpace, at: side)
         case .refused: self = .failed(.refused, at: side)
-        case .storageFailed: self = .failed(.storageFailed, at: side)
+        case .storageFailed, .outputClosed: self = .failed(.storageFailed, at: side)
         case .tooLarge: self = .failed(.tooLarge, at: side)
         }
     }

@@ -19,6 +19,8 @@ package enum CancelReason: UInt8, Sendable, Hashable, Codable {
     case goingAway = 7
     /// The content is larger than the receiver accepts; its size was not known when it was offered.
     case tooLarge = 8
+    /// The program that reads the receiver's output has closed it.
+    case outputClosed = 9
 
     /// The reason that tells the peer of a failure.
     package init(_ failure: TransferFailure) {
