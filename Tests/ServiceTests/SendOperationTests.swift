@@ -55,6 +55,26 @@ struct SendOperationTests {
         #expect(try ada.trust(in: bea.fingerprint) == .seen)
     }
 
+    @Test("a receiver that is named, and selected by its address too, gets one offer", arguments: [true, false])
+    func nameAndAddress(isNameFirst: Bool) async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let invitations = Atomic(0)
+        let operation = try operation(ada)
+        let failure = try await bea.listening { invitation in
+            invitations.add(1, ordering: .relaxed)
+            _ = await invitation.accept(into: InMemorySink()).result
+        } _: { listener in
+            let address = "\(bea.host):\(listener.port)"
+            let texts = isNameFirst ? ["bea", address] : [address, "bea"]
+            return try await withNode(try ada.settings()) { node in
+                await caughtFailure { try await operation.run(to: texts.map { .text($0) }, on: node) }
+            }
+        }
+        #expect(failure == nil && operation.reachedTargets == [0, 1])
+        #expect(invitations.load(ordering: .relaxed) == 1)
+        #expect(reporter.sent.map(\.outcome) == [.completed])
+    }
+
     @Test(
         "a receiver that declines gives the exit code of its reason, and is not recorded",
         arguments: [

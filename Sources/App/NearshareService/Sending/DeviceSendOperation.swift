@@ -10,6 +10,8 @@ struct DeviceSendOperation: Sendable {
     let rateLimit: TransmissionLimit?
     /// nil where no user can be asked for the PIN of the device.
     let pin: PINPrompt?
+    /// Whether another target has selected the receiver, which is then reported. Who is at an address is known only when the key is proven.
+    let isRepeated: @Sendable (PeerID, DisplayName?) -> Bool
 
     private var reporter: any Reporter { follower.reporter }
     private var running: RunningTransfers { follower.running }
@@ -23,6 +25,7 @@ struct DeviceSendOperation: Sendable {
         }
         let peer = target.peer
         let known = machine.name(of: peer.fingerprint, claiming: target.name)
+        if isRepeated(peer.id, known) { return }
         let name = known.shown
         let trust = try machine.trust.read()
         let trustStatus = trust.trustStatus(of: peer.fingerprint, claiming: target.name)

@@ -20,6 +20,8 @@ struct DirectSendOperation: Sendable {
     let retryTime: Duration
     /// nil for a transfer that stays on the medium on which the peer was found.
     let hotspot: HotspotRequester?
+    /// Whether another target has selected the receiver, which is then reported. Who is at an address is known only when the key is proven.
+    let isRepeated: @Sendable (PeerID, DisplayName?) -> Bool
 
     private var reporter: any Reporter { follower.reporter }
     private var running: RunningTransfers { follower.running }
@@ -69,7 +71,12 @@ struct DirectSendOperation: Sendable {
     ) async -> Attempt {
         do {
             return try await node.withConnection(to: destination) { connection in
-                await self.attempt(over: connection, hotspot)
+                let peer = connection.proven
+                let name = self.machine.name(of: peer.fingerprint, claiming: connection.destination.name)
+                if self.isRepeated(peer.id, name) {
+                    return Attempt(addresses: [connection.address], receiver: peer.fingerprint)
+                }
+                return await self.attempt(over: connection, hotspot)
             }
         } catch {
             let isBroken =

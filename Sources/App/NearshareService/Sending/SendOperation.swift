@@ -116,8 +116,9 @@ package final class SendOperation: Sendable {
                     if isRepeated(found, at: position) { return nil }
                     switch found {
                     case .direct(let destination) where destination.isLocalSend:
-                        try await deviceSend(on: node).send(content, to: destination)
-                    case .direct(let destination): try await directSend(of: content, on: node).run(to: destination)
+                        try await deviceSend(at: position, on: node).send(content, to: destination)
+                    case .direct(let destination):
+                        try await directSend(of: content, at: position, on: node).run(to: destination)
                     case .mesh(let mesh, let peer):
                         if peer.software == .nearshare { try requireMesh(to: peer.name) }
                         try await meshSend(mesh).send(content, to: peer, isIDGiven: target.isKey(of: peer.id, peer.name))
@@ -151,6 +152,10 @@ package final class SendOperation: Sendable {
             }
         // The peer at an address is not known before it is connected.
         guard let (id, name) = receiver else { return false }
+        return isRepeated(id, name, at: position)
+    }
+
+    private func isRepeated(_ id: PeerID, _ name: DisplayName?, at position: Int) -> Bool {
         let isRepeated = outcomes.withLock { !$0.claim(id, at: position) }
         if isRepeated { reporter.report(.notice("\(name?.shown ?? id.hex) is named more than once, and gets it once")) }
         return isRepeated
@@ -198,15 +203,17 @@ package final class SendOperation: Sendable {
 
     // MARK: The paths
 
-    private func directSend(of content: any ResourceSource, on node: Node) -> DirectSendOperation {
+    private func directSend(of content: any ResourceSource, at position: Int, on node: Node) -> DirectSendOperation {
         DirectSendOperation(
             machine: machine, source: source, content: content, node: node, resolver: resolver, follower: follower,
-            timeout: timeout, canResume: canResume, retryTime: retryTime, hotspot: hotspot)
+            timeout: timeout, canResume: canResume, retryTime: retryTime, hotspot: hotspot
+        ) { self.isRepeated($0, $1, at: position) }
     }
 
-    private func deviceSend(on node: Node) -> DeviceSendOperation {
+    private func deviceSend(at position: Int, on node: Node) -> DeviceSendOperation {
         DeviceSendOperation(
-            machine: machine, node: node, follower: follower, timeout: timeout, rateLimit: source.rateLimit, pin: pin)
+            machine: machine, node: node, follower: follower, timeout: timeout, rateLimit: source.rateLimit, pin: pin
+        ) { self.isRepeated($0, $1, at: position) }
     }
 
     private func meshSend(_ mesh: MeshDriver) -> MeshSendOperation {
