@@ -1,5 +1,6 @@
 """Conversations with the real executable: by a pipe, and on a terminal."""
 
+import json
 import os
 import re
 import select
@@ -297,6 +298,13 @@ class ChatStory(Story):
             result = self.anna.run("message", "hi", "--to", name, "--timeout", "1", "--adapter", "none")
             self.assertCode(code, result)
             self.assertIn(f"{name} is this machine itself", result.stderr.decode())
+        fingerprint = json.loads(self.anna.run("identity", "--json").stdout)["fingerprint"]
+        for name in ("anna", own, fingerprint):
+            for command in (["friends", "add"], ["peers", "block"], ["peers", "rename"]):
+                result = self.anna.run(*command, name)
+                self.assertCode(2, result)
+                self.assertIn("is this machine itself", " ".join(result.stderr.decode().split()))
+        self.assertEqual(b"", self.anna.run("peers", "--json").stdout)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,21 @@ struct KnownPeerEditorTests {
         }
     }
 
+    @Test("this machine is none of its peers, and nothing is recorded of it")
+    func ownMachine() throws {
+        let anna = try user(knowing: 1)
+        try anna.machine.rename(to: anna.name)
+        let editor = KnownPeerEditor(anna.machine)
+        for text in [anna.id.hex, anna.id.hex.uppercased(), anna.fingerprint.hex, "anna", "anna#\(anna.id.hex.prefix(4))"] {
+            let failure = #expect(throws: CommandFailure.self) { try editor.block(text) }
+            #expect(failure?.status == .usage && failure?.message.contains("is this machine itself") == true, "\(text)")
+        }
+        #expect(try anna.machine.trust.read().entries.count == 1)
+        // A known peer with the name is meant by it.
+        try anna.introduce(fingerprint(5), as: "anna")
+        #expect(try editor.block("anna").fingerprint == fingerprint(5))
+    }
+
     @Test("the returned peer has the name by which the user knew it, and no name is given twice")
     func renamed() throws {
         let anna = try user(knowing: 2)

@@ -54,6 +54,22 @@ struct PeerResolverTests {
         }
     }
 
+    @Test func `this machine is no peer, by its id, its fingerprint and its name`() async throws {
+        let ada = try stage.user("ada")
+        for text in [ada.id.hex, ada.fingerprint.hex, "ada"] {
+            let failures = try await withNode(try ada.settings()) { node in
+                [
+                    await caughtFailure { _ = try await resolver(ada).resolve(text, on: node) },
+                    await caughtFailure { _ = try await resolver(ada).resolveForConnection(text, on: node) },
+                ]
+            }
+            for failure in failures {
+                #expect(failure?.status == .usage && failure?.message.hasPrefix("\(text) is this machine itself") == true)
+            }
+        }
+        #expect(reporter.events.isEmpty)
+    }
+
     @Test func `an address is used as it is, without a search`() async throws {
         let ada = try stage.user("ada")
         let found = try await resolve(["10.0.0.9:4000", "[fe80::1%eth0]:4000"], for: ada, among: [])

@@ -29,9 +29,11 @@ package struct FriendResolver: Sendable {
     }
 
     /// - Parameter authenticate: finds the peer nearby and authenticates it.
-    /// - Throws: ``CommandFailure`` for several peers, and for one that is known but not in range; the errors of `authenticate`.
+    /// - Throws: ``CommandFailure`` for several peers, for this machine, and for a peer that is known but not in range; the errors
+    ///   of `authenticate`.
     package func find(_ text: String, authenticate: () async throws -> FriendCandidate) async throws -> Match {
         if let known = try FriendCandidate(known: text, on: machine) { return .known(known) }
+        if let message = try OwnPeer(of: machine).message(about: text) { throw CommandFailure(.usage, message) }
         // An id names one key, which may be looked for in the mesh first.
         if PeerID(hex: text) != nil, let contact = try await contactInRange(text) { return .inMesh(contact) }
         do {

@@ -2,7 +2,7 @@ package import Nearshare
 
 /// Changes what the user has decided about known peers. The peer is found under the lock under which it is changed, so that
 /// another command cannot move a name to another peer meanwhile. Each function takes a text that selects the peer, see
-/// ``NamedKey/find(_:among:)``, and throws ``CommandFailure`` when no peer, or more than one, matches.
+/// ``NamedKey/find(_:among:)``, and throws ``CommandFailure`` when no peer, or more than one, matches, and for this machine.
 package struct KnownPeerEditor: Sendable {
     private let machine: LocalMachine
 
@@ -11,6 +11,7 @@ package struct KnownPeerEditor: Sendable {
     /// Removes the local name of a peer.
     /// - Returns: also whether it had one.
     package func removeName(of text: String) throws -> (peer: NamedKey, hadName: Bool) {
+        try refuseOwn(text)
         let contacts = try machine.contacts.read()
         return try update { trust throws(CommandFailure) in
             guard let found = try trust.peer(named: text) else {
@@ -26,6 +27,7 @@ package struct KnownPeerEditor: Sendable {
     /// - Throws: ``CommandFailure`` also for the name of another known peer, which would then be refused as an impostor, and when
     ///   the address book is full.
     package func rename(_ text: String, to name: DisplayName) throws -> NamedKey {
+        try refuseOwn(text)
         let contacts = try machine.contacts.read()
         return try update { trust throws(CommandFailure) in
             var found: NamedKey
@@ -53,6 +55,7 @@ package struct KnownPeerEditor: Sendable {
     /// Blocks a peer that is known, or whose key was only announced.
     /// - Throws: ``CommandFailure`` also when the address book is full.
     package func block(_ text: String) throws -> NamedKey {
+        try refuseOwn(text)
         let contacts = try machine.contacts.read()
         return try update { trust throws(CommandFailure) in
             let key = try trust.requireMetPeer(named: text, contacts)
@@ -64,7 +67,8 @@ package struct KnownPeerEditor: Sendable {
     /// Unblocks a peer, which is then neither a friend nor verified.
     /// - Returns: also whether it was blocked.
     package func unblock(_ text: String) throws -> (peer: NamedKey, wasBlocked: Bool) {
-        try update { trust throws(CommandFailure) in
+        try refuseOwn(text)
+        return try update { trust throws(CommandFailure) in
             let found = try trust.requirePeer(named: text)
             let wasBlocked = found.entry.trust == .blocked
             if wasBlocked { trust.setBlocked(found.fingerprint, to: false) }
@@ -74,7 +78,8 @@ package struct KnownPeerEditor: Sendable {
 
     /// Revokes that a peer is a friend. The peer remains known.
     package func removeFriend(_ text: String) throws -> NamedKey {
-        try update { trust throws(CommandFailure) in
+        try refuseOwn(text)
+        return try update { trust throws(CommandFailure) in
             let friends = trust.entries.filter(\.value.isFriend).map { NamedKey(($0.key, $0.value)) }
             guard let found = try NamedKey.find(text, among: friends) else {
                 throw CommandFailure(
@@ -87,12 +92,23 @@ package struct KnownPeerEditor: Sendable {
 
     /// Removes a peer, its keys and the answers to its offers: it is new the next time.
     package func forget(_ text: String) throws -> NamedKey {
+        try refuseOwn(text)
         let key = NamedKey(try machine.trust.read().requirePeer(named: text))
         // Three files. The one that finds the peer is last, so that the user can repeat a command that has failed.
         try machine.contacts.update { $0.remove(key.fingerprint) }
         try AnsweredOfferFile(in: machine.state).update { $0.removeAll(of: key.fingerprint) }
         try machine.trust.update { $0.remove(key.fingerprint) }
         return key
+    }
+
+    /// Refuses a text that names this machine, and no peer that was met.
+    private func refuseOwn(_ text: String) throws {
+        guard let message = try OwnPeer(of: machine).message(about: text) else { return }
+        let wanted = text.lowercased()
+        let known = try machine.trust.read().entries.map { NamedKey(($0.key, $0.value)) }
+        let met = try machine.contacts.read().entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
+        let isMet = (known + met).contains { [$0.name.claimed.lowercased(), $0.id.hex, $0.fingerprint.hex].contains(wanted) }
+        if !isMet { throw CommandFailure(.usage, message) }
     }
 
     /// Changes the trust store, and does not write it when `body` throws or changes nothing.

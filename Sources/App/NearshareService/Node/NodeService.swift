@@ -242,8 +242,9 @@ package final class NodeService: NodeClient {
 
     private func findContact(_ name: String, timeout: Duration) async throws -> Contact {
         // Another peer may have this machine's name, and is looked for.
-        let ownMessage = PeerResolver.ownMessage(name, on: node)
-        if name == node.id.hex, let ownMessage { throw ControlFailure(.refused, ownMessage) }
+        let own = OwnPeer(node)
+        let ownMessage = own.message(about: name)
+        if own.hasKey(name), let ownMessage { throw ControlFailure(.refused, ownMessage) }
         // A blocked peer is refused at once, without a search.
         if try await contacts.knownContact(name) == nil, let contact = try contacts.snapshot().remembered(name) {
             try prepareToSend(to: contact.id)

@@ -87,9 +87,7 @@ package struct PeerResolver: Sendable {
             destination.isLocalSend = address.port == Node.localSendPort
             return .direct(destination)
         }
-        if let message = Self.ownMessage(text, on: node), text == node.id.hex || !isTrustedName(text) {
-            throw CommandFailure(.usage, message)
-        }
+        try refuseOwn(text, on: node)
         reporter.report(.searching(text))
         let trust = (try? machine.trust.read()) ?? TrustStore()
         let id = PeerID(hex: text)
@@ -178,10 +176,11 @@ package struct PeerResolver: Sendable {
 
     private func idsListed(as name: String) -> Set<PeerID> { (try? machine.trust.read())?.peersListed(as: name) ?? [] }
 
-    /// The message about the id or the name of this machine; nil for another text.
-    static func ownMessage(_ text: String, on node: Node) -> String? {
-        guard text == node.id.hex || text == node.name.claimed else { return nil }
-        return "\(TerminalText.escaped(text)) is this machine itself; `nearshare browse` lists others"
+    /// Refuses a text that names this machine, unless it is the name of a trusted peer as well.
+    private func refuseOwn(_ text: String, on node: Node) throws(CommandFailure) {
+        let own = OwnPeer(node)
+        guard let message = own.message(about: text), own.hasKey(text) || !isTrustedName(text) else { return }
+        throw CommandFailure(.usage, message)
     }
 
     /// Whether a trusted peer has this name.
@@ -288,6 +287,7 @@ package struct PeerResolver: Sendable {
 
     private func findForConnection(_ text: String, on node: Node) async throws -> PeerDestination {
         if let address = LinkAddress(parsing: text) { return PeerDestination(addresses: [address]) }
+        try refuseOwn(text, on: node)
         let media: Set<LinkAddress.Medium> = node.hasRadio ? [.network, .bluetooth] : [.network]
         let trust = (try? machine.trust.read()) ?? TrustStore()
         let trusted = trust.trustedPeers(named: text)

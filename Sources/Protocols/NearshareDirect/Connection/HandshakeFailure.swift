@@ -26,7 +26,7 @@ package enum HandshakeFailure: Error, Sendable, Hashable, CustomStringConvertibl
             "the encrypted handshake failed (\(reason)); try again, and suspect an attack if it fails again"
         case .encryptionMismatch:
             "one peer requires encryption and the other does not use it; choose `optional` or `required` on both"
-        case .ownKey: "the peer is this node, or has its key; connect to another peer"
+        case .ownKey: "the peer at this address is this machine itself, or has its key; connect to another peer"
         }
     }
 }
