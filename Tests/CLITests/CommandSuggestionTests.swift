@@ -1,3 +1,4 @@
+import ArgumentParser
 import Testing
 
 @testable import NearshareCLI
@@ -40,6 +41,44 @@ import Testing
     func operands(_ line: String, _ advice: String) {
         let sentence = CommandSuggestion.sentence(for: line.split(separator: " ").map(String.init))
         #expect(sentence?.contains(advice) == true)
+    }
+
+    @Test(
+        "an unknown option is named before any other mistake, with the one that was meant",
+        arguments: [
+            ("send --stdin --to anna", "--stdin; did you mean `-`, which is standard input?"),
+            ("message --stdin --to anna", "--stdin; did you mean `-`, which is standard input?"),
+            ("send a --tmieout 3", "--tmieout; did you mean `--timeout`?"),
+            ("send a --leave", "--leave; did you mean `--leave-wifi`?"), ("send a -json", "-json; did you mean `--json`?"),
+            ("peers --jsno", "--jsno; did you mean `--json`?"), ("send -nx a", "-nx; `nearshare send --help` lists"),
+            ("friends add --stdin", "--stdin; `nearshare friends add --help` lists the options, and no word after -- is one"),
+            ("browse --frobnicate=1", "--frobnicate; `nearshare browse --help` lists the options"),
+            ("--frobnicate", "--frobnicate; `nearshare --help` lists the options"),
+        ])
+    func options(_ line: String, _ sentence: String) {
+        let found = CommandSuggestion.sentence(for: words(line))
+        #expect(found?.hasPrefix("unknown option \(sentence)") == true, "\(String(describing: found))")
+    }
+
+    @Test(
+        "values, words after -- and the command of --exec are no options",
+        arguments: [
+            "send -- --stdin", "send --to --stdin a", "send -nv a --via=lan", "send - --to anna", "voice -y --to anna",
+            "receive --exec ls --colour", "receive --localsend --no-localsend", "mesh --stdin status",
+            "--generate-completion-script=bash",
+        ])
+    func knownOptions(_ line: String) {
+        #expect(CommandSuggestion.sentence(for: words(line)) == nil)
+    }
+
+    @Test("every command names an option that it does not have")
+    func everyCommand() {
+        func check(_ command: any ParsableCommand.Type, _ path: [String]) {
+            let sentence = CommandSuggestion.sentence(for: path + ["--stdin"])
+            #expect(sentence?.hasPrefix("unknown option --stdin; ") == true, "\(path)")
+            for next in command.configuration.subcommands { check(next, path + [next.configuration.commandName ?? ""]) }
+        }
+        check(NearshareCommand.self, [])
     }
 
     @Test("a word is escaped before it is shown")

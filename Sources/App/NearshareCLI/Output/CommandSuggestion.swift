@@ -1,30 +1,78 @@
 internal import ArgumentParser
 internal import Nearshare
 
-/// The command that the user may have meant by a mistyped one.
+/// The command or option that the user may have meant by a mistyped one.
 enum CommandSuggestion {
-    /// - Returns: a sentence for the first word that names no subcommand; nil when each names one or is an operand. The default
-    /// commands have no operands.
+    /// - Returns: a sentence for the first word that names no subcommand, or else for the first option that the command does not
+    /// have; nil where there is neither. The default commands have no operands.
     static func sentence(for arguments: some Sequence<String>) -> String? {
         var path: [any ParsableCommand.Type] = [NearshareCommand.self]
-        for word in arguments {
-            guard !word.hasPrefix("-") else { return nil }
-            let command = path[path.count - 1]
-            let subcommands = command.configuration.subcommands
-            guard !subcommands.isEmpty else { return advice(onOperandOf: command) }
-            if let next = subcommands.first(where: {
-                name(of: $0) == word || $0.configuration.aliases.contains(word)
-            }) {
-                path.append(next)
+        var words = Array(arguments)[...]
+        while let word = words.first, !word.hasPrefix("-") {
+            let subcommands = path[path.count - 1].configuration.subcommands
+            guard !subcommands.isEmpty else { break }
+            guard let next = subcommand(word, among: subcommands) else {
+                let unknown = "unknown command \(TerminalText.escaped(word, columns: 40))"
+                if let nearest = nearest(to: word, among: subcommands.map { name(of: $0) }) {
+                    return "\(unknown); did you mean `\(nearest)`?"
+                }
+                return "\(unknown); `\(commandLine(path)) --help` lists the commands"
+            }
+            path.append(next)
+            words.removeFirst()
+        }
+        if let sentence = sentence(forOptionsIn: words, of: path) { return sentence }
+        guard let word = words.first, !word.hasPrefix("-") else { return nil }
+        return advice(onOperandOf: path[path.count - 1])
+    }
+
+    private static func subcommand(
+        _ word: String, among subcommands: [any ParsableCommand.Type]
+    ) -> (any ParsableCommand.Type)? {
+        subcommands.first { name(of: $0) == word || $0.configuration.aliases.contains(word) }
+    }
+
+    /// - Returns: nil where all words that begin with a hyphen are options, or stand where the parser expects something else.
+    private static func sentence(
+        forOptionsIn words: ArraySlice<String>, of path: [any ParsableCommand.Type]
+    ) -> String? {
+        let subcommands = path[path.count - 1].configuration.subcommands
+        // The options in front may be those of the subcommand.
+        guard words.contains(where: { $0.hasPrefix("-") }),
+            !words.contains(where: { subcommand($0, among: subcommands) != nil })
+        else { return nil }
+        let options = CommandOptions(of: path)
+        var expectsValue = false
+        for word in words {
+            // The rest is operands, or another command.
+            if word == "--" || word == "--exec" { return nil }
+            guard word.hasPrefix("-"), word != "-" else {
+                expectsValue = false
                 continue
             }
-            let unknown = "unknown command \(TerminalText.escaped(word, columns: 40))"
-            if let nearest = nearest(to: word, among: subcommands.map { name(of: $0) }) {
-                return "\(unknown); did you mean `\(nearest)`?"
-            }
-            return "\(unknown); `\(path.map { name(of: $0) }.joined(separator: " ")) --help` lists the commands"
+            // The parser names the option whose value is missing.
+            if expectsValue { return nil }
+            let name = String(word.prefix { $0 != "=" })
+            guard options.contains(name) else { return sentence(forOption: name, options, of: path) }
+            expectsValue = options.expectsValue(name) && name == word
         }
         return nil
+    }
+
+    private static func sentence(
+        forOption name: String, _ options: CommandOptions, of path: [any ParsableCommand.Type]
+    ) -> String {
+        let unknown = "unknown option \(TerminalText.escaped(name, columns: 40))"
+        if name == "--stdin", options.readsStandardInput {
+            return "\(unknown); did you mean `-`, which is standard input?"
+        }
+        if let nearest = options.nearest(to: name) { return "\(unknown); did you mean `\(nearest)`?" }
+        let advice = options.hasOperands ? ", and no word after -- is one" : ""
+        return "\(unknown); `\(commandLine(path)) --help` lists the options\(advice)"
+    }
+
+    private static func commandLine(_ path: [any ParsableCommand.Type]) -> String {
+        path.map { name(of: $0) }.joined(separator: " ")
     }
 
     /// - Returns: nil for a command that has operands, or no other way to what they would mean.
