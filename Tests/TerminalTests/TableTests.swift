@@ -18,6 +18,15 @@ import Testing
         #expect(Table.wrappedLines(rows, maximumWidth: 17) == ["a    x", "    /some/path", "bbb  y", "    /p", "c    z", "d"])
     }
 
+    @Test("a cell that is wider than the terminal is broken at spaces, but no path")
+    func wide() {
+        let rows = [["send", "nearshare send photo.jpg --to anna"], ["in", "/home/anna/a folder/In"]]
+        #expect(
+            Table.wrappedLines(rows, maximumWidth: 20) == [
+                "send", "    nearshare send", "      photo.jpg --to", "      anna", "in", "    /home/anna/a folder/In",
+            ])
+    }
+
     @Test("rows of different lengths keep their cells")
     func ragged() {
         #expect(Table.lines([["a"], ["bb", "c"], []]) == ["a", "bb  c", ""])

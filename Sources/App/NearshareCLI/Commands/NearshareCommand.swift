@@ -3,6 +3,7 @@ internal import CNearshareShims
 internal import Glibc
 internal import Nearshare
 internal import NearshareService
+internal import NearshareTerminal
 
 /// The root command, `nearshare`.
 package struct NearshareCommand: AsyncParsableCommand {
@@ -65,7 +66,10 @@ package struct NearshareCommand: AsyncParsableCommand {
             try await command.get().run()
         } catch {
             let code = exitCode(for: error)
-            let text = fullMessage(for: error)
+            let descriptor = code.isSuccess ? STDOUT_FILENO : STDERR_FILENO
+            let columns = TerminalProperties.isTerminal(descriptor) ? TerminalProperties.size(of: descriptor).columns : nil
+            let text = HelpLayout.text(
+                fullMessage(for: error, columns: HelpLayout.parserColumns(for: columns)), columns: columns)
             let words = CommandLine.arguments.dropFirst()
             // The parser answers `help` of an unknown command with the general help.
             let isHelp = words.first == "help"

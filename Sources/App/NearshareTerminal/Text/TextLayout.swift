@@ -254,7 +254,7 @@ package enum TextLayout {
         return truncated(String(text.dropLast(tail.count)), to: columns - tailWidth) + String(tail.reversed())
     }
 
-    static func withoutTrailingSpaces(_ scalars: some BidirectionalCollection<Unicode.Scalar>) -> String {
+    package static func withoutTrailingSpaces(_ scalars: some BidirectionalCollection<Unicode.Scalar>) -> String {
         var view = String.UnicodeScalarView()
         if let last = scalars.lastIndex(where: { $0 != " " }) { view.append(contentsOf: scalars[...last]) }
         return String(view)

@@ -2,8 +2,9 @@ internal import NearshareBase
 
 /// Columns of escaped text, aligned by display width.
 package enum Table {
-    /// Rows whose last cells stand on lines of their own where a row would be wider than the terminal.
-    /// - Parameter maximumWidth: in terminal cells; nil for no limit. A line may be wider whose first or last cell alone is.
+    /// Rows whose last cells stand on lines of their own where a row would be wider than the terminal, and are broken at spaces. Those
+    /// that are a path are not, to be copied.
+    /// - Parameter maximumWidth: in terminal cells; nil for no limit. A line may be wider whose first cell alone is, or a path.
     package static func wrappedLines(_ rows: [[String]], maximumWidth: Int?) -> [String] {
         func fits(_ lines: [String]) -> Bool {
             maximumWidth.map { maximum in lines.allSatisfy { TerminalText.width(of: $0) <= maximum } } ?? true
@@ -15,7 +16,11 @@ package enum Table {
             heads = lines(rows.map { Array($0.prefix(count)) }).map { TextLayout.withoutTrailingSpaces($0.unicodeScalars) }
         }
         return zip(rows, heads).flatMap { row, head in
-            [head] + row.dropFirst(count).filter { !$0.isEmpty }.map { "    \($0)" }
+            [head]
+                + row.dropFirst(count).filter { !$0.isEmpty }.flatMap { cell -> [String] in
+                    guard let maximumWidth, !cell.hasPrefix("/") else { return ["    \(cell)"] }
+                    return TextLayout.wrapWords("    \(cell)", columns: maximumWidth)
+                }
         }
     }
 
