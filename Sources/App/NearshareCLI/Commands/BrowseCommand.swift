@@ -14,7 +14,7 @@ struct BrowseCommand: AsyncParsableCommand {
         transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 
-    @Option(help: ArgumentHelp("Look on one transport only: lan or bluetooth.", valueName: "transport"))
+    @Option(help: ArgumentHelp("Look on one transport only (default: both).", valueName: "transport"))
     var via: DirectTransport?
 
     /// A transport whose peers can be browsed: the mesh lists its own.

@@ -28,14 +28,15 @@ struct ChatCommand: ConfinedCommand {
     var wait: MessageOperation.Goal?
 
     @Option(
-        help: ArgumentHelp("With a pipe: time to wait for that (default: 30).", valueName: "seconds"),
+        help: ArgumentHelp("With a pipe: time to wait for that, 0.1 to 600 (default: 30).", valueName: "seconds"),
         transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 
     @Flag(help: "With a pipe: keep running after the last line, and show new messages, until Ctrl-C.")
     var follow = false
 
-    @Option(help: ArgumentHelp("With a pipe: start with this number of earlier lines, at most 500.", valueName: "count"))
+    @Option(
+        help: ArgumentHelp("With a pipe: start with this number of earlier lines, 0 to 500 (default: 0).", valueName: "count"))
     var history: Int?
 
     @Flag(help: "Write one JSON event per line to standard output, and read lines from standard input.")

@@ -13,7 +13,9 @@ struct HistoryCommand: AsyncParsableCommand {
         completion: .custom(PeerArgument.completions), transform: PeerArgument.validated)
     var peer: String?
 
-    @Option(help: ArgumentHelp("List only the latest (default: 50, or all with --json).", valueName: "count"))
+    @Option(
+        help: ArgumentHelp(
+            "List only this number of transfers, the latest (default: 50, or all with --json).", valueName: "count"))
     var limit: Int?
 
     @Flag(help: "List only what was sent.")

@@ -16,11 +16,11 @@ struct InboxListCommand: AsyncParsableCommand {
         commandName: "list", abstract: "List received files, and files that wait for the inbox.")
 
     @Option(
-        help: ArgumentHelp("Inbox whose waiting files are listed (default: configured, or ~/Inbox).", valueName: "dir"),
+        help: ArgumentHelp("Inbox whose waiting files are listed (default: the configured one, or ~/Inbox).", valueName: "dir"),
         completion: .directory, transform: PathArgument.expanded)
     var inbox: String?
 
-    @Option(help: ArgumentHelp("List only the items received last.", valueName: "count"))
+    @Option(help: ArgumentHelp("List only this number of items, those received last (default: all).", valueName: "count"))
     var last: Int?
 
     @Flag(help: "Write only the paths of items that are still there, one on each line.")

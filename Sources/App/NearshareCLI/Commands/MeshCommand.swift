@@ -21,7 +21,8 @@ struct MeshRunCommand: ConfinedCommand {
     @Option(
         help: ArgumentHelp(
             "Limits on distance and lifetime of messages: standard, high-density, sparse, long-reach, short-reach, or a profile of "
-                + "the configuration (default: standard).", valueName: "name"), completion: .custom(completeProfiles))
+                + "the configuration (default: the configured one, or standard).", valueName: "name"),
+        completion: .custom(completeProfiles))
     var profile: String?
 
     @OptionGroup var receiving: ReceivingOptions
@@ -167,7 +168,7 @@ struct MeshTraceCommand: AsyncParsableCommand {
         commandName: "trace", abstract: "Follow a packet or bundle through this machine's node.",
         discussion: "Without an id, the latest decisions about all packets and bundles are shown.")
 
-    @Argument(help: ArgumentHelp("Id of a packet or bundle, or its first digits.", valueName: "id"))
+    @Argument(help: ArgumentHelp("Id of a packet or bundle, or its first digits, at least 4.", valueName: "id"))
     var id: String?
 
     @OptionGroup var output: OutputOptions

@@ -10,6 +10,8 @@ struct MessageCommand: ConfinedCommand {
         discussion: """
             Other nodes store and forward a message for a receiver that is out of range. \
             The message's id is written to standard output.
+
+            nearshare message "see you at 8" --to anna
             """)
 
     @Argument(help: ArgumentHelp("The text; - reads it from standard input.", valueName: "text"))
@@ -55,7 +57,8 @@ struct MessageCommand: ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Time to look for the receiver, and to wait (default: 10; 30 until a file is accepted, or as configured).",
+            "Time to look for the receiver, and to wait, 0.1 to 600 (default: 10; until a file is accepted the configured time, or "
+                + "30).",
             valueName: "seconds"),
         transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?

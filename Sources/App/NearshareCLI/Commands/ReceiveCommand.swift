@@ -8,7 +8,13 @@ internal import NearshareTerminal
 struct ReceiveCommand: ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "receive", abstract: "Advertise this machine, and receive what peers nearby send.",
-        discussion: "Every invitation is shown and must be accepted, unless --accept is given. Ctrl-C ends the command.")
+        discussion: """
+            Every invitation is shown and must be accepted, unless --accept is given. Ctrl-C ends the command.
+
+            nearshare receive --inbox ~/Inbox
+            nearshare receive --accept friends
+            nearshare receive --stdout --accept all | tar x
+            """)
 
     @OptionGroup var receiving: ReceivingOptions
 

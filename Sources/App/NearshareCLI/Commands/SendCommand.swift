@@ -8,7 +8,12 @@ internal import Synchronization
 struct SendCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send", abstract: "Send files, folders, standard input or text to a peer nearby.",
-        discussion: "Without --to, on a terminal, the receiver is picked from a list of the peers nearby.")
+        discussion: """
+            Without --to, on a terminal, the receiver is picked from a list of the peers nearby.
+
+            nearshare send photo.jpg trip/ --to anna
+            tar c src | nearshare send - --as src.tar --to anna
+            """)
 
     @Argument(help: ArgumentHelp("Files and folders; - is standard input.", valueName: "file"), completion: .file())
     var files: [String] = []
@@ -26,7 +31,9 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Send this text instead of files, or that of standard input for -.", valueName: "text"))
     var text: String?
 
-    @Option(name: .customLong("as"), help: ArgumentHelp("File name for standard input at the receiver.", valueName: "name"))
+    @Option(
+        name: .customLong("as"),
+        help: ArgumentHelp("File name for standard input at the receiver (default: stdin).", valueName: "name"))
     var sentName: String?
 
     @Flag(help: "Send symbolic links inside folders as links instead of leaving them out.")
@@ -50,7 +57,8 @@ struct SendCommand: AsyncParsableCommand {
     var dryRun = false
 
     @Option(
-        help: ArgumentHelp("Time to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"),
+        help: ArgumentHelp(
+            "Time to wait for an answer, 0.1 to 600 (default: the configured time, or 30).", valueName: "seconds"),
         transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 
@@ -85,7 +93,7 @@ struct SendCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "With --qr: ask about each browser that opens the page, or send to all (ask, all; default: ask).",
+            "With --qr: ask about each browser that opens the page, or send to all (default: ask).",
             valueName: "policy"))
     var accept: PageAcceptance?
 

@@ -54,7 +54,7 @@ struct VoiceRecordCommand: ConfinedCommand {
     var listDevices = false
 
     @Option(
-        help: ArgumentHelp("Maximum length, such as 90 or 1:30.", valueName: "time"),
+        help: ArgumentHelp("Maximum length, 0.1 seconds to a day, such as 90 or 1:30 (default: none).", valueName: "time"),
         transform: DurationArgument.expecting("0.1 seconds to a day, such as 90 or 1:30"))
     var duration: DurationArgument?
 
@@ -71,7 +71,8 @@ struct VoiceRecordCommand: ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Maximum size of the note, such as 5MiB; the remaining time is shown.", valueName: "size"),
+            "Maximum size of the note, such as 5MiB, at least 16KiB; the remaining time is shown (default: what the connection takes).",
+            valueName: "size"),
         transform: SizeArgument.expected)
     var limit: SizeArgument?
 
@@ -83,7 +84,8 @@ struct VoiceRecordCommand: ConfinedCommand {
     @OptionGroup var transport: TransportOptions
 
     @Option(
-        help: ArgumentHelp("Time to wait for an answer, 0.1 to 600 (default: 30).", valueName: "seconds"),
+        help: ArgumentHelp(
+            "Time to wait for an answer, 0.1 to 600 (default: the configured time, or 30).", valueName: "seconds"),
         transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 

@@ -7,7 +7,7 @@ struct GlobalOptions: ParsableArguments {
     @Flag(name: .customShort("v"), help: "Log info messages (-v), debug messages (-vv) or trace messages (-vvv).")
     var verbosity: Int
 
-    @Option(help: "Log level on standard error: error, warning, info, debug or trace.")
+    @Option(help: "Lowest level that is logged on standard error (default: warning).")
     var logLevel: LogLevel?
 
     /// The level that the user has chosen. ``logLevel`` precedes ``verbosity``.

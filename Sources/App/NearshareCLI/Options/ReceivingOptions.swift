@@ -11,23 +11,29 @@ struct ReceivingOptions: ParsableArguments {
     var inbox: String?
 
     @Option(
-        help: ArgumentHelp("Display name of this machine.", valueName: "name"), transform: NameArgument.expected)
+        help: ArgumentHelp(
+            "Display name of this machine (default: the configured or chosen one, or the host's).", valueName: "name"),
+        transform: NameArgument.expected)
     var name: NameArgument?
 
     @Option(
         help: ArgumentHelp(
-            "Which invitations are accepted: ask, friends, all or none (default: ask; without a terminal only about peers that are no friends).",
+            "Which invitations are accepted (default: the configured policy, or ask; without a terminal those of friends are then "
+                + "accepted without a question).",
             valueName: "policy"))
     var accept: Configuration.Accept?
 
     @Option(
-        help: ArgumentHelp("Maximum size of a transfer, such as 500MB; larger ones are declined.", valueName: "size"),
+        help: ArgumentHelp(
+            "Maximum size of a transfer, such as 500MB; larger ones are declined (default: the configured one, or none).",
+            valueName: "size"),
         transform: SizeArgument.expected)
     var maxSize: SizeArgument?
 
     @Option(
         help: ArgumentHelp(
-            "Maximum bytes accepted from one peer without asking, until the program ends, such as 2GB.", valueName: "size"),
+            "Maximum size accepted from one peer without asking, until the program ends, such as 2GB (default: the configured one, "
+                + "or none).", valueName: "size"),
         transform: SizeArgument.expected)
     var maxPerPeer: SizeArgument?
 
@@ -41,7 +47,10 @@ struct ReceivingOptions: ParsableArguments {
     var overwrite = false
 
     @Option(
-        help: ArgumentHelp("Listen on this TCP port instead of 29742, or of a free one when that is taken.", valueName: "port"),
+        help: ArgumentHelp(
+            "Listen on this TCP port, 0 for any free one (default: the configured one, or else 29742, or a free one when "
+                + "that is taken).",
+            valueName: "port"),
         transform: UInt16.expecting("a port from 0 to 65535, where 0 is any free one"))
     var port: UInt16?
 
