@@ -75,6 +75,14 @@ import Testing
         #expect(candidates.deadline(isMember: nobody) == Self.time(609))
     }
 
+    @Test("S20: a peer whose question was not answered in time is invited again a minute later") func unanswered() {
+        var candidates = RoomCandidates(own: Self.id(5))
+        candidates.recordSighting(of: Self.id(1), now: Self.time(0))
+        #expect(candidates.next(now: Self.time(0), isMember: nobody) == Self.id(1))
+        candidates.recordOutcome(of: Self.id(1), isMember: false, isUnanswered: true, now: Self.time(60))
+        #expect(candidates.deadline(isMember: nobody) == Self.time(122))
+    }
+
     @Test func `peers that are gone are removed`() {
         var candidates = RoomCandidates(own: Self.id(5))
         for number in [1, 2] as [UInt8] { candidates.recordSighting(of: Self.id(number), now: Self.time(0)) }

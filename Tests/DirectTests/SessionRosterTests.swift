@@ -158,6 +158,15 @@ import Testing
         #expect(roster.announcer(of: member(3).id) == nil)
     }
 
+    @Test("the word of an announcer is forgotten once it is old enough") func forgetsAnnouncer() {
+        var roster = roster(1, with: 4)
+        roster.receive([member(3)], from: member(4).id, now: Self.start)
+        roster.forgetAnnouncer(of: member(3).id, olderThan: .seconds(5), now: later(4))
+        #expect(roster.announcer(of: member(3).id) == member(4).id)
+        roster.forgetAnnouncer(of: member(3).id, olderThan: .seconds(5), now: later(5))
+        #expect(roster.announcer(of: member(3).id) == nil)
+    }
+
     @Test func `each change is sent once`() {
         var roster = roster(1, with: 2)
         #expect(news(&roster) == nil)
@@ -218,6 +227,19 @@ import Testing
         #expect(pauses.dropLast() == [0.5, 1, 2, 4, 8].map { .milliseconds(Int($0 * 1000)) })
         roster.recordConnection(to: member(2).id, via: relay.id, now: Self.start)
         #expect(roster.state(of: member(2).id) == .connected(via: relay.id))
+    }
+
+    @Test("a member whose last complete link ends while the other end of a new one has yet to agree is not absent until then")
+    func joinsAgain() {
+        var roster = roster(1, with: 2)
+        let id = member(2).id
+        roster.recordConnection(to: id, via: nil, now: Self.start)
+        // The member connects again before the loss of the first link is known.
+        roster.recordJoining(id, until: later(12))
+        roster.recordDisconnection(of: id, joiningUntil: later(12), now: later(1))
+        #expect(!roster.state(of: id).isConnected)
+        #expect(roster.dueAttempts(now: later(11)).isEmpty)
+        #expect(!roster.dueAttempts(now: later(12)).isEmpty)
     }
 
     @Test func `a member whose link is lost is routed through another one at once, and connected to meanwhile`() {

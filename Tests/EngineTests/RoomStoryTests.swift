@@ -15,21 +15,24 @@ import Testing
 
     /// The nodes of one network segment, as nested scopes.
     private func withNodes(
-        _ count: Int, _ linkKind: LinkKind, _ body: @escaping @Sendable (TestNetwork, [Node]) async throws -> Void
+        _ count: Int, _ linkKind: LinkKind, adjust: @escaping @Sendable (Int, inout NodeSettings) -> Void = { _, _ in },
+        _ body: @escaping @Sendable (TestNetwork, [Node]) async throws -> Void
     ) async throws {
         let network = TestNetwork(linkKind)
         let segment = InMemorySegment(interfaceName: linkKind.interface ?? "memory0")
-        try await nest([], count, network, segment, body)
+        try await nest([], count, network, segment, adjust, body)
     }
 
     private func nest(
         _ nodes: [Node], _ count: Int, _ network: TestNetwork, _ segment: InMemorySegment,
+        _ adjust: @escaping @Sendable (Int, inout NodeSettings) -> Void,
         _ body: @escaping @Sendable (TestNetwork, [Node]) async throws -> Void
     ) async throws {
         guard nodes.count < count else { return try await body(network, nodes) }
         var settings = network.settings(nodes.count)
         settings.discovery = segment.join(host: "127.0.0.1")
-        try await withNode(settings) { node in try await nest(nodes + [node], count, network, segment, body) }
+        adjust(nodes.count, &settings)
+        try await withNode(settings) { node in try await nest(nodes + [node], count, network, segment, adjust, body) }
     }
 
     @Test("messages do not wake the tasks that invite into a room, and the end of the session does")
@@ -283,21 +286,83 @@ import Testing
 
     /// A user who confirms each key.
     private final class AgreeingUser: Sendable {
-        /// The short codes of the answers that counted.
-        private let codes = Mutex<[String]>([])
+        /// The peers and short codes of the answers that counted.
+        private let answers = Mutex<[(peer: PeerID, code: String)]>([])
 
         func answer(_ session: Session) async {
             for await question in session.identityQuestions where question.answer(isSame: true) {
-                codes.withLock { $0.append(question.check.shortCode) }
+                answers.withLock { $0.append((question.check.peer.id, question.check.shortCode)) }
             }
         }
 
         func drainCodes() -> [String] {
-            codes.withLock { codes in
-                defer { codes = [] }
-                return codes
+            answers.withLock { answers in
+                defer { answers = [] }
+                return answers.map(\.code)
             }
         }
+
+        func lastCode(about id: PeerID) -> String? {
+            answers.withLock { answers in answers.last { $0.peer == id }?.code }
+        }
+    }
+
+    /// Waits until nodes 0 and 1 have a link to each other, and both users have answered about the other one since.
+    private func expectOneCode(_ network: TestNetwork, _ sessions: [Session], _ users: [AgreeingUser]) async throws {
+        for (one, other) in [(0, 1), (1, 0)] {
+            let id = network.id(other)
+            try await sessions[one].waitUnannounced { session in
+                users[one].lastCode(about: id) != nil && session.state.withLock { $0.members.roster.isLinked(id) }
+            }
+        }
+        #expect(users[0].lastCode(about: network.id(1)) == users[1].lastCode(about: network.id(0)))
+    }
+
+    @Test(
+        "S20: both users are asked again about a member that neither end remembers, also behind a relay",
+        arguments: [true, false])
+    func unremembered(isRelayed: Bool) async throws {
+        try await withNodes(3, .memory) { network, nodes in
+            let sessions = try nodes.map { try $0.join("attic", for: try Self.service, admission: .ask) }
+            let users = sessions.map { _ in AgreeingUser() }
+            let answers = zip(sessions, users).map { session, user in Task { await user.answer(session) } }
+            defer { for task in answers { task.cancel() } }
+            for session in sessions { try await session.waitUntilAllAreConnected(2) }
+            for user in users { _ = user.drainCodes() }
+            // The words of others are forgotten as well once they are old.
+            let later = SystemClock.monotonic() + .seconds(60)
+            for (one, other) in [(0, 1), (1, 0)] {
+                sessions[one].state.withLock { $0.members.forget(TestNetwork.identity(other).fingerprint, now: later) }
+            }
+            if isRelayed { network.partition(0, 1) } else { network.breakLinks(0, 1) }
+            try await expectOneCode(network, sessions, users)
+            for session in sessions { await session.leave(waiting: .zero) }
+        }
+    }
+
+    @Test("S20: where one user knows a member's name with another key, both are asked about one code, whoever vouches for it")
+    func clash() async throws {
+        let clashing = TestNetwork.identity(1).peerID
+        try await withNodes(
+            3, .memory,
+            adjust: { number, settings in
+                guard number == 0 else { return }
+                settings.trustStatus = { peer, _ in
+                    peer.id == clashing ? .nameClash(knownAs: TestNetwork.identity(5).fingerprint) : .new
+                }
+            },
+            { network, nodes in
+                // They hear of each other from node 2.
+                network.partition(0, 1)
+                let sessions = try nodes.map { try $0.join("attic", for: try Self.service, admission: .ask) }
+                let users = sessions.map { _ in AgreeingUser() }
+                let answers = zip(sessions, users).map { session, user in Task { await user.answer(session) } }
+                defer { for task in answers { task.cancel() } }
+                for session in sessions { try await session.waitUntilAllAreConnected(2) }
+                network.heal(0, 1)
+                try await expectOneCode(network, sessions, users)
+                for session in sessions { await session.leave(waiting: .zero) }
+            })
     }
 
     @Test("S20: a user's yes counts once the other end has agreed, and while it remembers", arguments: LinkKind.allCases)
@@ -328,30 +393,12 @@ import Testing
                     try await link.wait { (try? SessionFrame(decoding: $0[...])) == .accept(session.id) }
                 } else {
                     link.say(SessionFrame.withdraw(session.id).encoded)
-                    try await session.waitUnannounced { $0.room?.asks(about: peer) == false }
+                    try await session.waitUnannounced { !$0.questions.asks(about: peer) }
                 }
             }
             #expect(session.members.map(\.id) == [peer])
             await session.leave(waiting: .zero)
         }
-    }
-
-    @Test("S20: a user is asked about one peer on one link at a time") func asksOnce() throws {
-        let name = try #require(SessionRoom(name: "attic", service: "my-game", secret: nil))
-        let room = Room(name, .ask, now: SystemClock.monotonic())
-        let peer = LocalIdentity(seed: [UInt8](repeating: 9, count: 64)).peerID
-        let links = (0..<2).map { _ in
-            OutgoingSessionLink(
-                invitation: .invite(name.session, timeout: .seconds(10), proof: [], context: []), secret: nil, room: room,
-                expected: nil, voucher: nil, outcome: Promise<Result<PeerID, SessionError>>())
-        }
-        #expect(links[0].beginQuestion(about: peer))
-        #expect(!links[1].beginQuestion(about: peer))
-        // The second link has not asked, and does not end the question of the first one.
-        links[1].endQuestion()
-        #expect(!room.beginQuestion(about: peer))
-        links[0].endQuestion()
-        #expect(room.beginQuestion(about: peer))
     }
 
     @Test(
@@ -496,7 +543,7 @@ import Testing
         let outcome = Promise<Result<PeerID, SessionError>>()
         let link = OutgoingSessionLink(
             invitation: .invite(name.session, timeout: .seconds(10), proof: [], context: []), secret: nil, room: room,
-            expected: nil, voucher: nil, outcome: outcome)
+            expected: nil, voucher: nil, purpose: .room, outcome: outcome)
         let hash = [UInt8](repeating: 1, count: 32)
         let seed = [UInt8](repeating: 2, count: CPace.seedByteCount)
         guard case .share(name.session, _) = link.frame(on: hash, random: { _ in seed }) else {

@@ -118,7 +118,15 @@ import Testing
         lock = nil
         let session = try node.startSession()
         #expect(try machine(.user).state.acquireSessionLock() == nil)
+        // Without discovery.
+        #expect(throws: NodeError.self) { try node.join("attic", for: try ServiceType("my-game"), admission: .open) }
+        #expect(try machine(.user).state.acquireSessionLock() == nil)
         await session.leave()
+        #expect(try machine(.user).state.acquireSessionLock() != nil, "no session needs it")
+        #expect(throws: NodeError.self) { try node.join("attic", for: try ServiceType("my-game"), admission: .open) }
+        #expect(try machine(.user).state.acquireSessionLock() != nil, "the room was not joined")
+        let others = [try node.startSession(), try node.startSession()]
+        await others[0].leave()
         #expect(try machine(.user).state.acquireSessionLock() == nil)
         await node.stop()
         #expect(try machine(.user).state.acquireSessionLock() != nil)

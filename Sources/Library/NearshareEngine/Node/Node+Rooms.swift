@@ -39,21 +39,23 @@ extension Node {
             throw .invalidParameter("the name of a room has 1 to \(SessionRoom.maximumNameByteCount) bytes")
         }
         guard session(room.session) == nil else { throw .invalidParameter("this node is in the room already") }
-        try claimSessions()
+        let claim = try claimSessions()
         let changes = try browseNetwork(for: service)
         let (socket, advertisement) = try advertise(room, as: service)
         var settings = settings
         // The rule of the room has decided.
         if admission != .ask { settings.trust = .anyKey }
         let session = makeSession(
-            room.session, settings, room: Room(room, admission, now: self.settings.clock())
+            room.session, settings, room: Room(room, admission, now: self.settings.clock()), claim: claim
         ).session
         let isStarted = start { [self] in
             await meet(in: session, room, changes)
             close(socket, advertisement)
+            session.releaseClaim()
         }
         if !isStarted {
             close(socket, advertisement)
+            session.releaseClaim()
             throw Self.stoppedError
         }
         return session
@@ -105,7 +107,7 @@ extension Node {
         while !session.isOver, !Task.isCancelled {
             let now = settings.clock()
             if let peer = peers.next(now: now, isMember: session.isMember) {
-                var (isDeclined, isCrossed) = (false, false)
+                var (isDeclined, isUnanswered, isCrossed) = (false, false, false)
                 do throws(SessionError) {
                     _ = try await session.inviteIntoRoom(peer.destination)
                 } catch {
@@ -114,10 +116,11 @@ extension Node {
                     if case .untrusted = error { isDeclined = asks }
                     // Its user is being asked on its own link.
                     if case .declined = error { isCrossed = asks }
+                    isUnanswered = session.questions.isPaused(about: peer.id, now: settings.clock())
                 }
                 peers.recordOutcome(
-                    of: peer.id, isMember: session.isMember(peer.id), isDeclined: isDeclined, isCrossed: isCrossed,
-                    now: settings.clock())
+                    of: peer.id, isMember: session.isMember(peer.id), isDeclined: isDeclined,
+                    isUnanswered: isUnanswered, isCrossed: isCrossed, now: settings.clock())
                 session.memberChange.notifyAll()
                 continue
             }

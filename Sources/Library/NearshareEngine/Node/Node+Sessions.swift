@@ -12,12 +12,12 @@ extension Node {
     ///   node cannot listen or has stopped, and while another process takes part in sessions with the identity of the user.
     public func startSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
         do throws(SessionError) { try settings.check() } catch { throw .invalidParameter(error.description) }
-        try claimSessions()
+        let claim = try claimSessions()
         if listeningPort == nil { _ = try listenForMembers() }
         let founder = SessionFounder(
             fingerprint: self.settings.identity.fingerprint, nonce: self.settings.random(SessionFounder.nonceByteCount))
         // Safe: `random` returns as many bytes as asked for.
-        let session = makeSession(founder!.session, settings, founder: founder).session
+        let session = makeSession(founder!.session, settings, founder: founder, claim: claim).session
         if state.withLock(\.isShuttingDown) { throw Self.stoppedError }
         return session
     }
@@ -57,11 +57,13 @@ extension Node {
     }
 
     /// Returns the session with this id, or creates it; there is at most one.
+    /// - Parameter claim: the claim of the key, which the session keeps until it is over.
     /// - Returns: also whether this call has created it.
     func makeSession(
-        _ id: SessionID, _ settings: SessionSettings, founder: SessionFounder? = nil, room: Room? = nil
+        _ id: SessionID, _ settings: SessionSettings, founder: SessionFounder? = nil, room: Room? = nil,
+        claim: (any Sendable)?
     ) -> (session: Session, isNew: Bool) {
-        let made = Session(id, settings, self, founder: founder, room: room)
+        let made = Session(id, settings, self, founder: founder, room: room, claim: claim)
         let (session, isShuttingDown) = state.withLock { state in
             let session = state.sessions[id] ?? made
             state.sessions[id] = session

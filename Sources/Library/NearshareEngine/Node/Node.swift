@@ -51,8 +51,6 @@ public final class Node: Sendable {
     let settings: NodeSettings
     /// Opened when all tasks and threads of the node have ended.
     private let ended = Latch()
-    /// The claim of the key for sessions; nil before the first one, and once the node has stopped.
-    private let sessionClaim = Mutex<(any Sendable)?>(nil)
     /// Shared by the extensions of this folder.
     let state = Mutex(State())
     let tasks = OwnedTasks()
@@ -85,7 +83,6 @@ public final class Node: Sendable {
 
     func run() async {
         await tasks.run()
-        sessionClaim.withLock { $0 = nil }
         ended.open()
     }
 
@@ -106,13 +103,11 @@ public final class Node: Sendable {
     /// Waits until the node begins to stop, or the task is cancelled.
     package func waitUntilStopping() async { _ = await stopping.value }
 
-    /// Claims the key for sessions of this process, before the node's first one.
-    func claimSessions() throws(NodeError) {
-        try sessionClaim.withLock { (claim) throws(NodeError) in
-            // A session of a node that is stopping ends at once.
-            guard claim == nil, !state.withLock(\.isShuttingDown) else { return }
-            claim = try settings.claimSessions()
-        }
+    /// Claims the key for a session of this process, until the session is over and the returned value is released.
+    /// - Returns: nil also for a node that is stopping, whose sessions end at once.
+    func claimSessions() throws(NodeError) -> (any Sendable)? {
+        guard !state.withLock(\.isShuttingDown) else { return nil }
+        return try settings.claimSessions()
     }
 
     /// Starts a task that the node awaits before it ends.

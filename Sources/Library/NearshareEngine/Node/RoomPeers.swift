@@ -46,10 +46,12 @@ final class RoomPeers: Sendable {
         }
     }
 
-    func recordOutcome(of id: PeerID, isMember: Bool, isDeclined: Bool, isCrossed: Bool, now: MonotonicInstant) {
+    func recordOutcome(
+        of id: PeerID, isMember: Bool, isDeclined: Bool, isUnanswered: Bool, isCrossed: Bool, now: MonotonicInstant
+    ) {
         state.withLock {
             $0.candidates.recordOutcome(
-                of: id, isMember: isMember, isDeclined: isDeclined, isCrossed: isCrossed, now: now)
+                of: id, isMember: isMember, isDeclined: isDeclined, isUnanswered: isUnanswered, isCrossed: isCrossed, now: now)
         }
     }
 

@@ -15,6 +15,8 @@ final class IncomingSessionLink: Sendable {
         var invited: SessionID?
         /// The latest time at which the inviting peer agrees to an acceptance.
         var expiry: MonotonicInstant?
+        /// The statement before an invitation into a session without a room: whether the inviting peer remembers this node's key.
+        var statement: (session: SessionID, isRemembered: Bool)?
         /// The peer has sent its only share.
         var hasShare = false
         /// The room to which the peer's share belongs, and the proofs of its secret.
@@ -114,9 +116,21 @@ final class IncomingSessionLink: Sendable {
         invitation?.end(.unavailable("the invitation was withdrawn"))
     }
 
-    /// Records that the inviting peer of a room has agreed to this node's key.
-    func recordAgreement(in session: SessionID) {
-        if state.withLock({ $0.invited == session }) { peerAgreement.fulfil() }
+    /// Records what the inviting peer says about this node's key: before the invitation, whether it remembers the key; after one
+    /// into a room, that it agrees to it.
+    func recordConfirmation(_ proof: [UInt8], in session: SessionID) {
+        let isAgreement = state.withLock { state in
+            if state.invited == nil, let isRemembered = SessionFrame.isRemembered(in: proof) {
+                state.statement = (session, isRemembered)
+            }
+            return state.invited == session
+        }
+        if isAgreement { peerAgreement.fulfil() }
+    }
+
+    /// Whether the inviting peer remembers this node's key; nil where it has not said so before the invitation.
+    func isRemembered(in session: SessionID) -> Bool? {
+        state.withLock { state in state.statement.flatMap { $0.session == session ? $0.isRemembered : nil } }
     }
 
     /// Waits until the inviting peer of a room has agreed to this node's key.
@@ -223,11 +237,14 @@ extension Node {
                 return merge(peer, on: incoming, into: session, known, context)
             }
             // Both users are asked, or neither is.
-            let isRemembered = session?.room?.admission == .ask ? SessionRoom.isRemembered(in: context) : nil
-            if let session, isRemembered == true, !session.remembers(peer.fingerprint), !session.hasDeclined(peer) {
+            let isRemembered = statement(in: context, on: incoming, into: id, session)
+            let isMember = session?.isMember(peer.id) == true
+            if let session, let proven = known.proven, isRemembered == true, isMember || session.room != nil,
+                session.asksUser, !session.remembers(proven, named: peer.name), !session.hasDeclined(peer)
+            {
                 return incoming.driver.send(.refuse(id, .unremembered))
             }
-            if let session, isRemembered != false, session.isMember(peer.id) {
+            if let session, isMember, isRemembered != false || !session.asksUser {
                 incoming.driver.reserve(until: expiry)
                 start { await self.readmit(peer, on: incoming, into: session, known) }
                 return
@@ -235,10 +252,15 @@ extension Node {
             if let session, let room = session.room {
                 return admit(peer, on: incoming, into: session, room, known, context)
             }
+            if let session, isMember {
+                return ask(about: peer, on: incoming, into: session, known, context, isRemembered: false, timeout: timeout)
+            }
             guard let queues, settings.acceptsSessions, session == nil else {
                 let isRemoved = session?.isRemoved(peer.fingerprint) == true
                 return incoming.driver.send(.refuse(id, isRemoved ? .removed : .unknown))
             }
+            // This program has restarted, or has left the session: the other user has to be asked as well.
+            if isRemembered == true { return incoming.driver.send(.refuse(id, .unremembered)) }
             guard let prompt = promptLimiter.admit(peer, on: .link(incoming.link.remote)) else {
                 return incoming.driver.send(.refuse(id, .declined))
             }
@@ -247,14 +269,15 @@ extension Node {
                 prompt: prompt,
                 join: { [self] settings, asksTrust throws(SessionError) in
                     prompt.release()
+                    let claim: (any Sendable)?
                     do throws(NodeError) {
-                        try claimSessions()
+                        claim = try claimSessions()
                     } catch {
                         incoming.driver.reserve(until: self.settings.clock())
                         incoming.driver.send(.refuse(id, .declined))
                         throw SessionError(error)
                     }
-                    let (session, isNew) = makeSession(id, settings)
+                    let (session, isNew) = makeSession(id, settings, claim: claim)
                     if asksTrust {
                         start {
                             await self.joinWhenTrusted(
@@ -289,9 +312,17 @@ extension Node {
             else { return incoming.driver.send(.refuse(id, .unknown)) }
             incoming.driver.send(.share(id, answer))
         case .withdraw(let id): incoming.withdraw(id)
-        case .confirm(let id, proof: _): incoming.recordAgreement(in: id)
+        case .confirm(let id, let proof): incoming.recordConfirmation(proof, in: id)
         default: break
         }
+    }
+
+    /// Whether an inviting peer says that it remembers this node's key, and joins without asking its user; nil where it does not say.
+    private func statement(
+        in context: [UInt8], on incoming: IncomingSessionLink, into id: SessionID, _ session: Session?
+    ) -> Bool? {
+        guard let room = session?.room else { return incoming.isRemembered(in: id) }
+        return room.admission == .ask ? SessionRoom.isRemembered(in: context) : nil
     }
 
     /// Handles an invitation into a room without the proof of a secret.
@@ -303,31 +334,54 @@ extension Node {
         case .secret: incoming.driver.send(.refuse(session.id, .declined))
         case .open: merge(peer, on: incoming, into: session, known, context)
         case .ask:
-            if session.hasDeclined(peer) { return incoming.driver.send(.refuse(session.id, .untrusted)) }
-            guard room.beginQuestion(about: peer.id) else {
-                return incoming.driver.send(.refuse(session.id, .declined))
-            }
-            guard let prompt = promptLimiter.admit(peer, on: .link(incoming.link.remote)) else {
-                room.endQuestion(about: peer.id)
-                return incoming.driver.send(.refuse(session.id, .declined))
-            }
-            let isRemembered = SessionRoom.isRemembered(in: context)
-            // The peer's user is asked, so that this one is asked as well.
-            if isRemembered == false { session.forget(peer.fingerprint) }
-            let expiry = settings.clock() + room.timeout
-            incoming.driver.reserve(until: expiry)
-            start { [self] in
-                defer { room.endQuestion(about: peer.id) }
-                guard await isTrusted(peer, on: incoming, in: session, voucher: nil, until: expiry) else { return }
-                prompt.release()
-                // Earlier versions do not tell whether they have agreed.
-                if isRemembered != nil, await !incoming.isAgreed(within: expiry - settings.clock()) {
-                    if !incoming.isOver { incoming.driver.send(.refuse(session.id, .untrusted)) }
-                    return
-                }
-                merge(peer, on: incoming, into: session, known, context)
-            }
+            ask(
+                about: peer, on: incoming, into: session, known, context, isRemembered: SessionRoom.isRemembered(in: context),
+                timeout: room.timeout)
         }
+    }
+
+    /// Asks the user about a peer whose user is asked as well, and lets it join.
+    /// - Parameter isRemembered: whether the peer remembers this node's key; nil from earlier versions.
+    private func ask(
+        about peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ known: LinkPeerInfo, _ context: [UInt8],
+        isRemembered: Bool?, timeout: Duration
+    ) {
+        if session.hasDeclined(peer) { return incoming.driver.send(.refuse(session.id, .untrusted)) }
+        let questions = session.questions
+        if let refusal = questions.beginAnswer(about: peer.id, now: settings.clock()) {
+            return incoming.driver.send(.refuse(session.id, refusal))
+        }
+        guard let prompt = promptLimiter.admit(peer, on: .link(incoming.link.remote)) else {
+            questions.endAnswer(about: peer.id)
+            return incoming.driver.send(.refuse(session.id, .declined))
+        }
+        // The peer's user is asked, so that this one is asked as well.
+        if isRemembered == false { session.forget(peer.fingerprint) }
+        let expiry = settings.clock() + timeout
+        incoming.driver.reserve(until: expiry)
+        let isStarted = start { [self] in
+            defer { questions.endAnswer(about: peer.id) }
+            guard
+                await isTrusted(
+                    peer, on: incoming, in: session, voucher: nil, until: expiry, refusingLate: .expired)
+            else { return }
+            prompt.release()
+            // Earlier versions do not tell whether they have agreed, and without a room the inviting peer decides after this one.
+            if isRemembered != nil, session.room != nil, await !incoming.isAgreed(within: expiry - settings.clock()) {
+                if !incoming.isOver { refuseLate(peer, on: incoming, in: session, .expired) }
+                return
+            }
+            merge(peer, on: incoming, into: session, known, context)
+        }
+        if !isStarted { questions.endAnswer(about: peer.id) }
+    }
+
+    /// Refuses an invitation that was not answered in time.
+    private func refuseLate(
+        _ peer: Peer, on incoming: IncomingSessionLink, in session: Session, _ reason: SessionRefusal
+    ) {
+        if reason == .expired { session.questions.recordUnanswered(about: peer.id, now: settings.clock()) }
+        incoming.driver.send(.refuse(session.id, reason))
     }
 
     /// Answers the invitation of a peer that the room admits.
@@ -367,25 +421,45 @@ extension Node {
     }
 
     /// Decides whether a peer's key is trusted, and refuses the peer otherwise.
-    /// - Parameter expiry: an invitation without a decision until then is refused; nil to wait as long as the link does.
+    /// - Parameters:
+    ///   - expiry: an invitation without a decision until then is refused; nil to wait as long as the link does.
+    ///   - refusal: the reason of that.
     /// - Returns: false also when the invitation ends before the decision.
     private func isTrusted(
         _ peer: Peer, on incoming: IncomingSessionLink, in session: Session, voucher: PeerID?,
-        until expiry: MonotonicInstant?
+        until expiry: MonotonicInstant?, refusingLate refusal: SessionRefusal = .untrusted
     ) async -> Bool {
         guard let code = await incoming.shortCode.value ?? nil else { return false }
-        let isTrusted: Bool? = await firstResult(
-            of: { await session.judge(IdentityCheck(peer: peer, shortCode: code.description, voucher: voucher)) },
+        let decision: Decision = await firstResult(
+            of: {
+                let check = IdentityCheck(peer: peer, shortCode: code.description, voucher: voucher)
+                return await session.judge(check) ? Decision.trusted : Decision.untrusted
+            },
             { [clock = settings.clock] in
                 // The user's answer is no longer needed, or too late.
                 guard let expiry else {
                     _ = await incoming.over.value
-                    return nil
+                    return Decision.over
                 }
-                return await incoming.over.isFulfilled(within: expiry - clock()) ? nil : false
+                return await incoming.over.isFulfilled(within: expiry - clock()) ? Decision.over : Decision.late
             })
-        if isTrusted == false { incoming.driver.send(.refuse(session.id, .untrusted)) }
-        return isTrusted == true
+        switch decision {
+        case .trusted: return true
+        case .untrusted: incoming.driver.send(.refuse(session.id, .untrusted))
+        case .late: refuseLate(peer, on: incoming, in: session, refusal)
+        case .over: break
+        }
+        return false
+    }
+
+    /// The decision about an inviting peer's key.
+    private enum Decision: Sendable {
+        case trusted
+        case untrusted
+        /// There was none in time.
+        case late
+        /// None is needed any more.
+        case over
     }
 
     /// Ends an unanswered invitation at its expiry, unless its link ends before.

@@ -7,6 +7,18 @@ internal import Synchronization
 /// An outgoing link that is about to join a session: it joins once the peer has accepted and its key is trusted by this node, in either
 /// order.
 final class OutgoingSessionLink: Sendable {
+    /// The reason for which the link is opened.
+    enum Purpose: Sendable {
+        /// The program has invited the peer: the user is asked also about a key that was declined before.
+        case program
+        /// The peer advertises the room of the session.
+        case room
+        /// The link is to a member that this node remembers: its user is not asked.
+        case member
+        /// The link is to a member that this node does not remember, such as after a restart: both users are asked.
+        case renewal
+    }
+
     private struct State {
         var isAccepted = false
         var isTrusted: Bool?
@@ -22,8 +34,10 @@ final class OutgoingSessionLink: Sendable {
         var expectedProof: [UInt8]?
         /// The peer has proven to know the room's secret, if there is one.
         var isProven: Bool
-        /// The peer of the room about which the user is being asked.
+        /// The peer about which the user is being asked, or is about to be.
         var question: PeerID?
+        /// The user sees the question.
+        var isAsked = false
         /// The invitation states that this node joins without asking its user.
         var isRemembered = false
     }
@@ -32,31 +46,30 @@ final class OutgoingSessionLink: Sendable {
     private let secret: [UInt8]?
     private let expected: PeerID?
     let voucher: PeerID?
-    /// Whether the program has invited the peer itself: then the user is asked also about a key that was declined before.
-    let asksAgain: Bool
-    /// Whether the link is to a member, about which the user of a room is not asked.
-    let isToMember: Bool
+    let purpose: Purpose
     let outcome: Promise<Result<PeerID, SessionError>>
     /// Fulfilled when the handshake is over, and the peer can receive the invitation.
     let invited = Promise<Void>()
     private let room: Room?
+    /// The questions of the session; nil where it asks no user.
+    private let questions: SessionQuestions?
     private let state: Mutex<State>
-    /// Fulfilled when the link has joined the session, or does not.
+    /// Fulfilled when the link has joined the session, has ended, or gives way to another one.
     private let joinEvent = Promise<Void>()
     private static let maximumQueuedFrameCount = 16
 
     init(
-        invitation: SessionFrame, secret: [UInt8]?, room: Room? = nil, expected: PeerID?, voucher: PeerID?,
-        asksAgain: Bool = false, isToMember: Bool = false, outcome: Promise<Result<PeerID, SessionError>>
+        invitation: SessionFrame, secret: [UInt8]?, room: Room? = nil, questions: SessionQuestions? = nil,
+        expected: PeerID?, voucher: PeerID?, purpose: Purpose, outcome: Promise<Result<PeerID, SessionError>>
     ) {
         self.invitation = invitation
         self.secret = secret
         self.room = room
+        self.questions = questions
         state = Mutex(State(isProven: room?.credentials.secret == nil))
         self.expected = expected
         self.voucher = voucher
-        self.asksAgain = asksAgain
-        self.isToMember = isToMember
+        self.purpose = purpose
         self.outcome = outcome
     }
 
@@ -79,7 +92,6 @@ final class OutgoingSessionLink: Sendable {
         }
         guard case .invite(let id, let timeout, _, let context) = invitation else { return invitation }
         if asksForRoom {
-            state.withLock { $0.isRemembered = isRemembered }
             let memberCount = context.first ?? 1
             return .invite(
                 id, timeout: timeout, proof: [],
@@ -115,21 +127,48 @@ final class OutgoingSessionLink: Sendable {
     /// Whether a peer that was found in a room may cause a question to the user.
     var asksForRoom: Bool { room?.admission == .ask }
 
+    /// Whether the user may be asked about the peer, so that the invitation states whether this node remembers its key.
+    var asksUser: Bool { questions != nil }
+
     /// Whether the invitation states that this node joins without asking its user.
     var isRemembered: Bool { state.withLock(\.isRemembered) }
 
-    /// Records that the user is asked about the peer of a room.
-    /// - Returns: false when that is so on another link already, with another short code.
-    func beginQuestion(about id: PeerID) -> Bool {
-        guard asksForRoom, !isRemembered, let room else { return true }
-        guard room.beginQuestion(about: id) else { return false }
+    /// Prepares the invitation of a peer with a proven key.
+    /// - Parameter isRemembered: whether this node joins without asking its user.
+    /// - Returns: false when the user is asked on another link already, with another short code, or not yet again.
+    func beginInvitation(of id: PeerID, isRemembered: Bool, now: MonotonicInstant) -> Bool {
+        guard let questions else { return true }
+        state.withLock { $0.isRemembered = isRemembered }
+        if isRemembered { return true }
+        guard questions.begin(self, about: id, isProgram: purpose == .program, now: now) else { return false }
         state.withLock { $0.question = id }
         return true
     }
 
+    /// Whether the question to the user waits for a moment: the peer's own invitation may cross this one, or a refusal is likely.
+    func waitsToAsk(own: PeerID, about id: PeerID) -> Bool {
+        switch purpose {
+        case .room: own < id
+        case .renewal: true
+        case .program, .member: false
+        }
+    }
+
+    /// Records that the user sees the question.
+    func recordAsked() { state.withLock { $0.isAsked = true } }
+
+    /// Ends the invitation in favour of another link: the user is not asked on this one.
+    func yield() { joinEvent.fulfil() }
+
+    /// Records that the users have not answered in time.
+    func recordUnanswered(now: MonotonicInstant) {
+        let id = state.withLock { $0.isAsked ? $0.question : nil }
+        if let id, purpose != .program { questions?.recordUnanswered(about: id, now: now) }
+    }
+
     /// Records that the user was asked, or that the answer is no longer needed.
     func endQuestion() {
-        if let id = state.withLock({ $0.question.take() }) { room?.endQuestion(about: id) }
+        if let id = state.withLock({ $0.question.take() }) { questions?.end(self, about: id) }
     }
 
     /// Whether the peer has proven to know the room's secret, if there is one.
@@ -145,8 +184,11 @@ final class OutgoingSessionLink: Sendable {
     /// Whether the peer has accepted, and this node has not decided about its key.
     var awaitsTrust: Bool { state.withLock { $0.isAccepted && $0.isTrusted == nil } }
 
-    /// Waits until the link has ended, or has joined the session.
+    /// Waits until the link has ended, has joined the session, or another one takes its place.
     func waitUntilDecided() async { _ = await joinEvent.value }
+
+    /// Waits in the same way, for a time.
+    func isDecided(within time: Duration) async -> Bool { await joinEvent.isFulfilled(within: time) }
 
     /// Records that the link has ended.
     func end() -> SessionLink? {
@@ -193,7 +235,10 @@ final class OutgoingSessionLink: Sendable {
             return true
         }
         guard isTurn else { return [] }
-        defer { joinEvent.fulfil() }
+        defer {
+            joinEvent.fulfil()
+            endQuestion()
+        }
         guard let link = join() else {
             outcome.fulfil(.failure(.full))
             return []

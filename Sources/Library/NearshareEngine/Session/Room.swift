@@ -8,8 +8,10 @@ public enum RoomAdmission: Sendable, Hashable {
     case open
     /// Admits the peers that the trust policy of the settings trusts: by default, both users compare short codes within a minute,
     /// and the peer is a member once both have agreed. Then neither is asked about the other again while both programs are in the
-    /// room; when one has restarted, or was not answered in time, both are asked again, with the same code. A user's no holds as long
-    /// as the session, but not against another member that admits the peer: each member admits for all.
+    /// room; when one has restarted, both are asked again, with the same code. After a question that was not answered in time, the
+    /// next one about the same peer comes a minute later at the earliest. A user's no holds as long as the session, but not against
+    /// another member that admits the peer: each member admits for all, except where the user knows the peer's name with another
+    /// key.
     case ask
     /// Admits the peers that prove to know the secret, such as a word said in the room. Neither an eavesdropper nor a peer
     /// that does not know it can test guesses on its own: each needs an attempt to join, of which a member answers about ten a
@@ -23,8 +25,6 @@ final class Room: Sendable {
     let credentials: SessionRoom
     let admission: RoomAdmission
     private let guesses: Mutex<TokenBucket>
-    /// The peers about which the user is being asked, on one link each: both users have to see the same short code.
-    private let asked = Mutex<Set<PeerID>>([])
 
     init(_ credentials: SessionRoom, _ admission: RoomAdmission, now: MonotonicInstant) {
         self.credentials = credentials
@@ -39,18 +39,8 @@ final class Room: Sendable {
     /// Stops counting a proof that was right.
     func refundGuess() { guesses.withLock { $0.refund(1) } }
 
-    /// Whether the user is being asked about a peer.
-    func asks(about id: PeerID) -> Bool { asked.withLock { $0.contains(id) } }
-
-    /// Records that the user is asked about a peer.
-    /// - Returns: false when that is so already.
-    func beginQuestion(about id: PeerID) -> Bool { asked.withLock { $0.insert(id).inserted } }
-
-    /// Records that the user was asked.
-    func endQuestion(about id: PeerID) { asked.withLock { _ = $0.remove(id) } }
-
     /// The time that an invitation waits for its answer: longer where the other user has to compare a short code.
-    var timeout: Duration { admission == .ask ? .seconds(60) : .seconds(10) }
+    var timeout: Duration { admission == .ask ? SessionQuestions.timeout : .seconds(10) }
 
     /// The members that may join at once; then ten a minute, so that a word of a dictionary takes days to guess (S19).
     private static let guessCapacity = 16.0

@@ -45,7 +45,7 @@ extension Session {
     /// Invites a peer that advertises the room of this session.
     func inviteIntoRoom(_ destination: PeerDestination) async throws(SessionError) -> PeerID {
         let timeout = room?.timeout ?? .seconds(10)
-        if let id = destination.id, room?.asks(about: id) == true {
+        if let id = destination.id, questions.asks(about: id) {
             throw Self.questionElsewhere
         }
         if let id = destination.id, state.withLock({ $0.members.hasDeclined(id) }) {
@@ -66,14 +66,18 @@ extension Session {
         _ invitation: SessionFrame, secret: [UInt8]? = nil, room: Room? = nil, to destination: PeerDestination,
         timeout: Duration
     ) async throws(SessionError) -> PeerID {
+        // A member has its slot already.
+        let needsSlot = !(destination.id.map { isMember($0) } ?? false)
         let refusal: SessionError? = state.withLock { state in
             if let refusal = state.refusal { return refusal }
+            guard needsSlot else { return nil }
             let count = state.members.roster.others.count
             return state.outgoing.reserveInvitation(memberCount: count, limit: settings.memberLimit) ? nil : .full
         }
         if let refusal { throw refusal }
-        defer { state.withLock { $0.outgoing.releaseInvitation() } }
+        defer { if needsSlot { state.withLock { $0.outgoing.releaseInvitation() } } }
         var addresses = destination.addresses
+        var isForgotten = false
         while true {
             let link: any StreamLink
             do {
@@ -81,31 +85,53 @@ extension Session {
             } catch {
                 throw SessionError(error)
             }
-            let outcome = Promise<Result<PeerID, SessionError>>()
-            let driver = node.makeDriver(link, .initiator)
-            let outgoingLink = OutgoingSessionLink(
-                invitation: invitation, secret: secret, room: room, expected: destination.id, voucher: nil,
-                asksAgain: room == nil, outcome: outcome)
-            guard node.start({ await self.follow(driver, link, outgoingLink) }) else {
-                link.close()
-                throw .left
-            }
-            // The handshake has a timeout of its own; the other user has all of this one.
-            await firstResult(of: { _ = await outgoingLink.invited.value }, { _ = await outcome.value })
-            // Any host can announce an address of the peer: it may be at another one (D1).
-            addresses.removeAll { $0 == link.remote }
-            if outgoingLink.invited.current == nil, case .failure? = outcome.current, !addresses.isEmpty { continue }
-            switch await Self.first(outcome, within: timeout + Self.answerGrace) {
-            case .success(let id)?: return id
-            case .failure(let error)?: throw error
-            case nil:
-                let awaitsTrust = outgoingLink.awaitsTrust
-                driver.send(.withdraw(id))
-                driver.close(.done)
-                if Task.isCancelled { throw .cancelled }
-                throw awaitsTrust ? .untrusted(Self.unansweredQuestion) : .timedOut("the invitation was not answered in time")
+            let (outcome, isInvited) = await invite(
+                over: link, invitation, secret: secret, room: room, expected: destination.id,
+                as: room == nil ? .program : .room, timeout: timeout)
+            switch outcome {
+            case .success(let id): return id
+            case .failure(let error):
+                // The peer's program has restarted: this node has forgotten it, and both users are asked.
+                if isInvited, !isForgotten, error == SessionError(.unremembered) {
+                    (isForgotten, addresses) = (true, [link.remote])
+                    continue
+                }
+                // Any host can announce an address of the peer: it may be at another one (D1).
+                addresses.removeAll { $0 == link.remote }
+                if isInvited || addresses.isEmpty { throw error }
             }
         }
+    }
+
+    /// Invites the peer at the other end of a link.
+    /// - Returns: the outcome, and whether the peer could receive the invitation.
+    private func invite(
+        over link: any StreamLink, _ invitation: SessionFrame, secret: [UInt8]? = nil, room: Room?, expected: PeerID?,
+        as purpose: OutgoingSessionLink.Purpose, timeout: Duration
+    ) async -> (outcome: Result<PeerID, SessionError>, isInvited: Bool) {
+        let outcome = Promise<Result<PeerID, SessionError>>()
+        let driver = node.makeDriver(link, .initiator)
+        let outgoingLink = OutgoingSessionLink(
+            invitation: invitation, secret: secret, room: room, questions: asksUser ? questions : nil, expected: expected,
+            voucher: nil, purpose: purpose, outcome: outcome)
+        guard node.start({ await self.follow(driver, link, outgoingLink) }) else {
+            link.close()
+            return (.failure(.left), true)
+        }
+        // The handshake has a timeout of its own; the other user has all of this one.
+        await firstResult(of: { _ = await outgoingLink.invited.value }, { _ = await outcome.value })
+        if outgoingLink.invited.current == nil, let failure = outcome.current { return (failure, false) }
+        if let result = await Self.first(outcome, within: timeout + Self.answerGrace) { return (result, true) }
+        let awaitsTrust = outgoingLink.awaitsTrust
+        if !Task.isCancelled { outgoingLink.recordUnanswered(now: node.settings.clock()) }
+        driver.send(.withdraw(id))
+        driver.close(.done)
+        if Task.isCancelled { return (.failure(.cancelled), true) }
+        return (
+            .failure(
+                awaitsTrust ? .untrusted(Self.unansweredQuestion) : .timedOut("the invitation was not answered in time")),
+            true
+        )
     }
 
     /// Waits for an event.
@@ -167,9 +193,12 @@ extension Session {
     /// Connects to a member, directly or through a relay.
     func perform(_ attempt: SessionRoster.ConnectionAttempt) async {
         let member = attempt.member
-        let asks = room?.admission == .ask
-        // The member's program has restarted, or has removed this node. It invites this node, and both users are asked.
-        if asks, !remembers(member.fingerprint) { return failed(member.id) }
+        // The member's program has restarted, or has removed this node, or its name is that of another peer: both users are asked.
+        let isRenewal = asksUser && !remembers(member.fingerprint)
+        if isRenewal {
+            let isPaused = questions.isPaused(about: member.id, now: node.settings.clock())
+            if isPaused || questions.asks(about: member.id) { return failed(member.id) }
+        }
         let link: (any StreamLink)?
         switch attempt {
         case .connect:
@@ -180,10 +209,19 @@ extension Session {
         }
         guard let link else { return failed(member.id) }
         let outcome = Promise<Result<PeerID, SessionError>>()
+        let asks = room?.admission == .ask
         let context = asks ? [UInt8(clamping: members.count + 1)] : []
+        func invitation(_ timeout: Duration) -> SessionFrame { .invite(id, timeout: timeout, proof: [], context: context) }
+        if isRenewal {
+            let result = await invite(
+                over: link, invitation(SessionQuestions.timeout), room: asks ? room : nil, expected: member.id, as: .renewal,
+                timeout: SessionQuestions.timeout)
+            if case .success = result.outcome { return }
+            return failed(member.id)
+        }
         let outgoingLink = OutgoingSessionLink(
-            invitation: .invite(id, timeout: .seconds(10), proof: [], context: context), secret: nil,
-            room: asks ? room : nil, expected: member.id, voucher: announcer(of: member.id), isToMember: true,
+            invitation: invitation(.seconds(10)), secret: nil, room: asks ? room : nil,
+            questions: asksUser ? questions : nil, expected: member.id, voucher: announcer(of: member.id), purpose: .member,
             outcome: outcome)
         let driver = node.makeDriver(link, .initiator)
         await withDiscardingTaskGroup { group in
@@ -239,15 +277,25 @@ extension Session {
                 case .established(let peer, let handshake):
                     let rejectionReason =
                         outgoingLink.rejectionReason(to: peer, at: link.remote, node.settings) ?? removal(of: peer)
-                    let isRemembered = remembers(peer.fingerprint)
+                    // The program's own invitation of a peer that is not a member asks again.
+                    let mayRemember = outgoingLink.asksUser && (outgoingLink.purpose != .program || isMember(peer.id))
+                    let isRemembered = mayRemember && remembers(peer)
                     if let rejectionReason {
                         outgoingLink.outcome.fulfil(.failure(rejectionReason))
                         driver.close(.goingAway)
-                    } else if outgoingLink.isToMember, outgoingLink.asksForRoom, !isRemembered {
-                        // Forgotten meanwhile: the restarted member has invited this node.
+                    } else if outgoingLink.purpose == .member, outgoingLink.asksUser, !isRemembered {
+                        // Forgotten meanwhile: the next attempt asks.
+                        outgoingLink.outcome.fulfil(.failure(Self.questionElsewhere))
+                        driver.close(.goingAway)
+                    } else if !outgoingLink.beginInvitation(
+                        of: peer.id, isRemembered: isRemembered, now: node.settings.clock())
+                    {
                         outgoingLink.outcome.fulfil(.failure(Self.questionElsewhere))
                         driver.close(.goingAway)
                     } else {
+                        if outgoingLink.asksUser, room == nil {
+                            driver.send(SessionFrame.statement(id, isRemembered: isRemembered))
+                        }
                         driver.send(
                             outgoingLink.frame(
                                 on: handshake.handshakeHash, random: node.settings.random, isRemembered: isRemembered))
@@ -256,39 +304,19 @@ extension Session {
                 case .shortCode(let code):
                     open.setShortCode(code)
                     // A link that is being closed, to a peer that is not invited, causes no question.
-                    guard outgoingLink.invited.current != nil, let peer = known.peer(node.settings),
-                        let proven = known.proven
-                    else { continue }
-                    let asks = outgoingLink.asksForRoom && !outgoingLink.isRemembered && !hasDeclined(peer)
-                    let prompt = asks ? node.promptLimiter.admit(peer, on: .link(link.remote)) : .exempt
-                    guard let prompt else {
-                        abandon(driver, outgoingLink, because: Self.unconfirmedCode)
-                        continue
-                    }
-                    guard outgoingLink.beginQuestion(about: peer.id) else {
-                        prompt.releaseUnprompted()
-                        outgoingLink.outcome.fulfil(.failure(Self.questionElsewhere))
-                        driver.send(.withdraw(id))
-                        driver.close(.done)
-                        continue
-                    }
+                    guard outgoingLink.invited.current != nil, let peer = known.peer(node.settings) else { continue }
                     // Where this node remembers the peer, another member may have announced it since.
                     let voucher = outgoingLink.voucher ?? (outgoingLink.isRemembered ? announcer(of: peer.id) : nil)
                     let check = IdentityCheck(peer: peer, shortCode: code.description, voucher: voucher)
                     let peerInfo = known
                     node.start { [self] in
                         let decision: Bool? = await firstResult(
-                            of: {
-                                // Forgotten since it was sent, because the peer has restarted: the peer refuses it.
-                                if outgoingLink.isRemembered, !self.remembers(proven.fingerprint) { return nil }
-                                return await self.judge(check, asksAgain: outgoingLink.asksAgain)
-                            },
+                            of: { await self.decide(about: check, on: outgoingLink, at: link.remote) },
                             { () -> Bool? in
                                 // The user's answer is no longer needed.
                                 await outgoingLink.waitUntilDecided()
                                 return nil
                             })
-                        outgoingLink.endQuestion()
                         guard let isTrusted = decision else {
                             if !outgoingLink.isOver {
                                 outgoingLink.outcome.fulfil(.failure(Self.questionElsewhere))
@@ -297,10 +325,7 @@ extension Session {
                             }
                             return
                         }
-                        if isTrusted {
-                            prompt.release()
-                            if outgoingLink.asksForRoom { driver.send(.confirm(id, proof: SessionRoom.agreement)) }
-                        }
+                        if isTrusted, outgoingLink.asksForRoom { driver.send(.confirm(id, proof: SessionRoom.agreement)) }
                         let queuedFrames = outgoingLink.decided(isTrusted: isTrusted) { join(peerInfo) }
                         guard isTrusted else { return abandon(driver, outgoingLink, because: Self.unconfirmedCode) }
                         // The link may have ended while a user was deciding.
@@ -325,14 +350,16 @@ extension Session {
                     for (frame, sessionLink) in queuedFrames { handle(frame, from: sessionLink) }
                 case .session(.refuse(id, let reason)):
                     let peer = known.proven
-                    if reason == .unknown, outgoingLink.asksAgain, let peer, await becomesMember(peer) {
+                    if reason == .unknown, outgoingLink.purpose == .program, let peer, await becomesMember(peer) {
                         outgoingLink.outcome.fulfil(.success(peer.id))
                     }
+                    // Before the outcome, after which the peer is invited again. With a link that has joined, both ends have agreed
+                    // meanwhile.
+                    if reason == .unremembered, let peer, linksTo(peer.id).isEmpty { forget(peer.fingerprint) }
+                    if reason == .expired { outgoingLink.recordUnanswered(now: node.settings.clock()) }
                     outgoingLink.outcome.fulfil(.failure(SessionError(reason)))
                     driver.close(.done)
                     guard let peer else { break }
-                    // With a link that has joined, both ends have agreed meanwhile.
-                    if reason == .unremembered, linksTo(peer.id).isEmpty { forget(peer.fingerprint) }
                     if reason == .removed { endIfFounder(peer.fingerprint) }
                     if reason == .full { recordRefusal(of: peer) }
                 case .session(let frame):
@@ -356,8 +383,31 @@ extension Session {
         }
     }
 
+    /// Decides about the key of a peer that this node invites, by the policy or the user.
+    /// - Returns: nil when no decision is needed any more.
+    private func decide(
+        about check: IdentityCheck, on outgoingLink: OutgoingSessionLink, at remote: LinkAddress
+    ) async -> Bool? {
+        guard let proven = check.peer.proven else { return false }
+        guard outgoingLink.asksUser else { return await judge(check, asksAgain: outgoingLink.purpose == .program) }
+        // Forgotten since it was stated, because the peer has restarted, or its name is that of another one: the next attempt asks.
+        if outgoingLink.isRemembered { return remembers(proven, named: check.peer.name) ? await judge(check) : nil }
+        if outgoingLink.waitsToAsk(own: node.id, about: proven.id),
+            await outgoingLink.isDecided(within: SessionQuestions.crossingTime) || Task.isCancelled
+        {
+            return nil
+        }
+        guard outgoingLink.purpose != .program else { return await judge(check, asksAgain: true) }
+        if hasDeclined(check.peer) { return false }
+        guard let prompt = node.promptLimiter.admit(check.peer, on: .link(remote)) else { return false }
+        outgoingLink.recordAsked()
+        let isTrusted = await judge(check)
+        if isTrusted { prompt.release() }
+        return isTrusted
+    }
+
     private static let questionElsewhere = SessionError.unavailable(
-        "the peer has invited this node, and the user is being asked")
+        "the user is being asked about the peer on another link, or has not answered in time; try again in a minute")
     private static let unconfirmedCode = "the short codes were not confirmed; the peer may be impersonating the one you invited"
     private static let unansweredQuestion =
         "the peer has accepted, but the question whether its key is to be trusted was not answered in time; "
@@ -401,8 +451,8 @@ extension Session {
             return state.members.addLink(to: peer.id) { channelLink in
                 SessionLink(
                     peer: peer.id, driver: driver, remoteHost: link.remoteHost, localHost: link.localHost,
-                    relay: (link as? RelayedLink)?.relay, isInitiator: isInitiator, channelLink: channelLink,
-                    datagramTag: datagramTag, cipher: handshake.datagrams)
+                    relay: (link as? RelayedLink)?.relay, isInitiator: isInitiator, expiry: expiry,
+                    channelLink: channelLink, datagramTag: datagramTag, cipher: handshake.datagrams)
             }
         }
         guard let sessionLink else { return nil }
@@ -497,6 +547,11 @@ extension Session {
 
     func linksTo(_ member: PeerID) -> [SessionLink] { state.withLock { $0.members.links(to: member) } }
 
+    /// The links to a member over which both ends have agreed to join.
+    func completeLinksTo(_ member: PeerID) -> [SessionLink] {
+        linksTo(member).filter { $0.isComplete.load(ordering: .acquiring) }
+    }
+
     /// Handles a session frame of a member.
     func handle(_ frame: SessionFrame, from link: SessionLink) {
         let now = node.settings.clock()
@@ -544,7 +599,8 @@ extension Session {
     // MARK: Relays
 
     private func openRelay(to member: PeerID, through relay: PeerID) -> RelayedLink? {
-        guard let link = linksTo(relay).first(where: { $0.relay == nil }) ?? linksTo(relay).last,
+        let links = completeLinksTo(relay)
+        guard let link = links.first(where: { $0.relay == nil }) ?? links.last,
             let stream = link.driver.openStream(.relay, RelayName.to(member).streamName, with: relay)
         else { return nil }
         return RelayedLink(stream, to: member, through: relay)
@@ -554,7 +610,7 @@ extension Session {
         switch RelayName(stream.streamName) {
         case .to(let target)?:
             let path = RelayPath(origin: link.peer, target: target)
-            guard target != link.peer, isMember(target), let next = linksTo(target).first(where: { $0.relay == nil }),
+            guard target != link.peer, isMember(target), let next = completeLinksTo(target).first(where: { $0.relay == nil }),
                 state.withLock({ $0.relays.begin(path) })
             else { return stream.refuse() }
             guard let onward = next.driver.openStream(.relay, RelayName.from(link.peer).streamName, with: target) else {

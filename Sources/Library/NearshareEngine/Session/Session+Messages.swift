@@ -339,7 +339,7 @@ extension Session {
     // MARK: Unreliable messages
 
     private func sendUnreliably(_ message: SessionMessage, to member: PeerID) {
-        let links = linksTo(member)
+        let links = completeLinksTo(member)
         guard let link = links.last(where: { $0.relay == nil }) ?? links.last else { return demandLink(to: member) }
         let payload = [message.kind.rawValue] + message.bytes
         if let datagrams, datagrams.send(payload, on: link) { return }

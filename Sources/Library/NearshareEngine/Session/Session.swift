@@ -174,13 +174,19 @@ public final class Session: Sendable {
     /// Wakes the tasks that invite peers into the room. Not ``progress``: each acknowledgement would wake them all.
     let memberChange = AsyncCondition()
     private let endEvent = Promise<SessionError>()
+    /// The claim of the node's key for sessions of this process; nil once the session is over.
+    private let claim: Mutex<(any Sendable)?>
     let timer = SessionTimer()
     let datagrams: SessionDatagrams?
     let eventQueues: SessionEvents
+    /// The peers about which the user is asked, on one link each.
+    let questions: SessionQuestions
 
     init(
-        _ id: SessionID, _ settings: SessionSettings, _ node: Node, founder: SessionFounder? = nil, room: Room? = nil
+        _ id: SessionID, _ settings: SessionSettings, _ node: Node, founder: SessionFounder? = nil, room: Room? = nil,
+        claim: (any Sendable)? = nil
     ) {
+        self.claim = Mutex(claim)
         self.id = id
         self.room = room
         self.settings = settings
@@ -189,6 +195,7 @@ public final class Session: Sendable {
         let own = SessionMember(fingerprint: identity.fingerprint, name: node.settings.name)
         let roster = SessionRoster(id: id, own: own, founder: founder, settings: settings.rosterSettings)
         state = Mutex(State(members: SessionMembers(roster)))
+        questions = SessionQuestions(own: node.id)
         datagrams = SessionDatagrams(node.settings)
         eventQueues = SessionEvents(inbox)
     }
@@ -353,6 +360,14 @@ public final class Session: Sendable {
         memberChange.notifyAll()
         endEvent.fulfil(reason)
         node.forget(self)
+        // That of a room is released when its advertisement is withdrawn.
+        if room == nil { releaseClaim() }
+    }
+
+    /// Releases the claim of the node's key. The session is over.
+    func releaseClaim() {
+        // Outside of the lock.
+        _ = claim.withLock { $0.take() }
     }
 
     var links: [SessionLink] { state.withLock { $0.members.links } }
@@ -453,11 +468,31 @@ public final class Session: Sendable {
     private static let endedQuestion = SessionError.unavailable(
         "the question is over: the other user has declined, the time for an answer has passed, or the link is lost")
 
-    /// Whether this node joins with a peer again without asking its user.
+    /// Whether the user may be asked about keys, so that both ends state in an invitation whether they remember the other one.
+    var asksUser: Bool { room.map { $0.admission == .ask } ?? settings.trust.asksUser }
+
+    /// Whether this node joins with a member again without asking its user.
     func remembers(_ fingerprint: Fingerprint) -> Bool { state.withLock { $0.members.remembers(fingerprint) } }
 
+    /// Whether this node joins with a peer again without asking its user. Another member's word does not count, and is forgotten,
+    /// where the user knows the name with another key: then the user is asked in spite of it.
+    /// - Parameter name: nil for that in the roster.
+    func remembers(_ peer: AuthenticatedPeer, named name: DisplayName? = nil) -> Bool {
+        let known = state.withLock { state in
+            state.members.roster.announcer(of: peer.id).flatMap { _ in name ?? state.members.roster.member(peer.id)?.name }
+        }
+        if settings.trust.asksUser, let known, case .nameClash = node.settings.trustStatus(peer, known) {
+            let now = node.settings.clock()
+            state.withLock { $0.members.roster.forgetAnnouncer(of: peer.id, now: now) }
+        }
+        return remembers(peer.fingerprint)
+    }
+
     /// Forgets the answers for a peer's key, because the peer has forgotten its own: both users are asked.
-    func forget(_ fingerprint: Fingerprint) { state.withLock { $0.members.forget(fingerprint) } }
+    func forget(_ fingerprint: Fingerprint) {
+        let now = node.settings.clock()
+        state.withLock { $0.members.forget(fingerprint, now: now) }
+    }
 
     /// Whether the user has declined the key of a peer in this session, and has not met it elsewhere since.
     func hasDeclined(_ peer: Peer) -> Bool {

@@ -23,6 +23,8 @@ final class SessionLink: Sendable {
     /// The relaying member; nil for a direct link.
     let relay: PeerID?
     let isInitiator: Bool
+    /// The latest time at which the other end agrees; nil when it has agreed already.
+    let expiry: MonotonicInstant?
     let channelLink: MessageChannel.LinkID
     /// Tag that prefixes datagrams received for this link.
     let datagramTag: UInt64
@@ -40,7 +42,7 @@ final class SessionLink: Sendable {
 
     init(
         peer: PeerID, driver: LinkDriver, remoteHost: String?, localHost: String?, relay: PeerID?, isInitiator: Bool,
-        channelLink: MessageChannel.LinkID, datagramTag: UInt64, cipher: NoiseDatagrams
+        expiry: MonotonicInstant?, channelLink: MessageChannel.LinkID, datagramTag: UInt64, cipher: NoiseDatagrams
     ) {
         self.peer = peer
         self.driver = driver
@@ -48,6 +50,7 @@ final class SessionLink: Sendable {
         self.localHost = localHost
         self.relay = relay
         self.isInitiator = isInitiator
+        self.expiry = expiry
         self.channelLink = channelLink
         self.datagramTag = datagramTag
         datagramPath = Mutex(DatagramPath(cipher: cipher))

@@ -2,6 +2,7 @@ internal import NearshareBase
 internal import NearshareCrypto
 internal import NearshareDirect
 internal import NearshareInterfaces
+internal import Synchronization
 
 /// The members of a session with their channels and links, and the keys that were decided about.
 struct SessionMembers {
@@ -17,6 +18,8 @@ struct SessionMembers {
     private var confirmedKeys: [Fingerprint] = []
     /// Limit on the keys that are remembered of each kind. Each takes an answer of the user, or of the program in the user's place.
     private static let maximumAnsweredCount = 1024
+    /// The time in which two members hear of each other from others, and a refusal may only mean that one has not yet.
+    private static let announcementTime = Duration.seconds(5)
     /// The channels of members that have left, for receipts. They contain no messages.
     private var closedChannels: [MessageChannel] = []
     private static let maximumClosedCount = 64
@@ -76,9 +79,10 @@ struct SessionMembers {
         return roster.member(id)?.fingerprint == fingerprint && roster.announcer(of: id) != nil
     }
 
-    /// Forgets the answers for a key, because the other end has forgotten its own.
-    mutating func forget(_ fingerprint: Fingerprint) {
+    /// Forgets the answers for a key, because the other end has forgotten its own, and another member's word after a while.
+    mutating func forget(_ fingerprint: Fingerprint, now: MonotonicInstant) {
         let id = fingerprint.peerID
+        roster.forgetAnnouncer(of: id, olderThan: Self.announcementTime, now: now)
         if trustedKeys[id] == fingerprint { trustedKeys[id] = nil }
         agreedKeys.removeAll { $0 == fingerprint }
         confirmedKeys.removeAll { $0 == fingerprint }
@@ -215,13 +219,15 @@ struct SessionMembers {
 
     /// Records in the roster how a member is reached, by its links.
     mutating func updateReachability(of member: PeerID, now: MonotonicInstant) {
-        let links = links(to: member)
+        let all = links(to: member)
+        // Over others nothing arrives yet: their other end may not even agree.
+        let links = all.filter { $0.isComplete.load(ordering: .acquiring) }
         if links.contains(where: { $0.relay == nil }) {
             roster.recordConnection(to: member, via: nil, now: now)
         } else if let relay = links.last?.relay {
             roster.recordConnection(to: member, via: relay, now: now)
         } else {
-            roster.recordDisconnection(of: member, now: now)
+            roster.recordDisconnection(of: member, joiningUntil: all.compactMap(\.expiry).max(), now: now)
         }
     }
 

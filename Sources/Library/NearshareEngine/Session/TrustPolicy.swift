@@ -23,15 +23,17 @@ public struct TrustPolicy: Sendable {
     }
 
     let judge: @Sendable (IdentityCheck) async -> Verdict
+    /// Whether the rule may put a key to the user.
+    let asksUser: Bool
 
-    private init(judge: @escaping @Sendable (IdentityCheck) async -> Verdict) {
-        self.judge = judge
+    private init(asksUser: Bool, judge: @escaping @Sendable (IdentityCheck) async -> Verdict) {
+        (self.asksUser, self.judge) = (asksUser, judge)
     }
 
     /// Trusts the keys for which the closure returns true. It is called for each attempt to join by a key that is not trusted yet, and
     /// its answer counts until the invitation's timeout.
     public init(_ isTrusted: @escaping @Sendable (IdentityCheck) async -> Bool) {
-        judge = { await isTrusted($0) ? .trusted : .untrusted }
+        self.init(asksUser: false) { await isTrusted($0) ? .trusted : .untrusted }
     }
 
     /// Trusts known keys, and keys that a member of the session vouches for. Other keys, and a known name with another key,
@@ -39,21 +41,22 @@ public struct TrustPolicy: Sendable {
     /// which the command `nearshare` fills. No call of the library adds one, so that the next session asks again.
     ///
     /// After a no, only ``Session/invite(_:context:secret:timeout:)`` asks about the same key again in this session. A no does not
-    /// hold against another member that admits the peer: its key is vouched for then. A yes counts for one attempt to join. Once
-    /// both ends have agreed, a room asks neither user again, for as long as both sessions last; when one program has restarted,
-    /// both are asked.
+    /// hold against another member that admits the peer: its key is vouched for then, unless the user knows its name with another
+    /// key. A yes counts for one attempt to join. Once both ends have agreed, neither user is asked again, for as long as both
+    /// sessions last; when one program has restarted, both are. A question that was not answered in time is no answer: the session
+    /// asks about the same peer again a minute later at the earliest.
     public static let askAtFirstMeeting = askingAtFirstMeeting(nil)
 
     /// The rule of ``askAtFirstMeeting``.
     /// - Parameter user: asks the user; nil to ask with ``Session/identityQuestions``.
     package static func askingAtFirstMeeting(_ user: (@Sendable (IdentityCheck) async -> Bool)?) -> TrustPolicy {
-        TrustPolicy(judge: { check in
+        TrustPolicy(asksUser: true) { check in
             switch check.peer.trustStatus {
             case .known: .trusted
             case .new: check.voucher == nil ? .ask(user) : .trusted
             case .nameClash: .ask(user)
             }
-        })
+        }
     }
 
     /// Trusts only keys whose short code the user has compared before. It asks no question.

@@ -78,17 +78,19 @@ package struct RoomCandidates: Sendable {
     /// Records the end of an invitation.
     /// - Parameters:
     ///   - isDeclined: whether a user has declined, who is not to be asked again soon.
+    ///   - isUnanswered: whether a user was asked and has not answered in time, who may be asked again after a while.
     ///   - isCrossed: whether the peer has invited this node at the same time. Then the one with the higher id goes first.
     package mutating func recordOutcome(
-        of id: PeerID, isMember: Bool, isDeclined: Bool = false, isCrossed: Bool = false, now: MonotonicInstant
+        of id: PeerID, isMember: Bool, isDeclined: Bool = false, isUnanswered: Bool = false, isCrossed: Bool = false,
+        now: MonotonicInstant
     ) {
         guard var candidate = candidates[id] else { return }
         candidate.isInvited = false
         candidate.isDeclined = isDeclined
         // Bounded: each failure takes an attempt.
         candidate.failureCount = isMember ? 0 : candidate.failureCount + 1
-        candidate.due =
-            now + (isMember ? Self.minimumInterval : isDeclined ? Self.declinePause : Self.pause(after: candidate.failureCount))
+        let pause = isUnanswered ? Self.unansweredPause : Self.pause(after: candidate.failureCount)
+        candidate.due = now + (isMember ? Self.minimumInterval : isDeclined ? Self.declinePause : pause)
         if isCrossed, id > own { candidate.due = candidate.due + Self.higherIDDelay }
         candidates[id] = candidate
     }
@@ -104,6 +106,8 @@ package struct RoomCandidates: Sendable {
     package static let higherIDDelay = Duration.seconds(3)
     /// The time after which a user that has declined may be asked again.
     package static let declinePause = Duration.seconds(600)
+    /// The time after which a user that has not answered is asked again: the other end allows it then, see `SessionQuestions`.
+    package static let unansweredPause = Duration.seconds(62)
     /// The least time between two attempts.
     package static let minimumInterval = Duration.seconds(2)
     /// Limit on candidates that are gone and not forgotten.

@@ -47,7 +47,7 @@ package struct SessionRoster: Sendable {
     private var reachability = Reachability()
     private var departureClaims: [PeerID: DepartureClaim] = [:]
     /// The member from which a member was first heard of, for those that have not joined at this member.
-    private var announcers: [PeerID: PeerID] = [:]
+    private var announcers: [PeerID: (member: PeerID, time: MonotonicInstant)] = [:]
     private var changes = SessionChangeQueue()
     /// Members to which a link is needed that the topology does not require.
     private var demandedLinks: Set<PeerID> = []
@@ -133,7 +133,13 @@ package struct SessionRoster: Sendable {
     }
 
     /// The member that has announced a member, and so vouches for its key; nil for one that joined at this member.
-    package func announcer(of id: PeerID) -> PeerID? { announcers[id] }
+    package func announcer(of id: PeerID) -> PeerID? { announcers[id]?.member }
+
+    /// Forgets that another member vouches for a member's key.
+    /// - Parameter age: a later word is kept: the member may not have heard of this one yet.
+    package mutating func forgetAnnouncer(of id: PeerID, olderThan age: Duration = .zero, now: MonotonicInstant) {
+        if let announcer = announcers[id], now - announcer.time >= age { announcers[id] = nil }
+    }
 
     /// Merges the roster of another member. Claims about this member that are not true any more are refuted.
     package mutating func receive(_ members: [SessionMember], from announcer: PeerID, now: MonotonicInstant) {
@@ -158,7 +164,7 @@ package struct SessionRoster: Sendable {
                     }
                 } else {
                     store(member, now: now)
-                    if member.presence == .present, before == nil { announcers[member.id] = announcer }
+                    if member.presence == .present, before == nil { announcers[member.id] = (announcer, now) }
                     if let before, before.addresses != member.addresses, !member.addresses.isEmpty {
                         reachability.recordReachabilityHint(member.id, isOwn: false, now: now)
                     }
@@ -413,9 +419,13 @@ package struct SessionRoster: Sendable {
     }
 
     /// Records the loss of the last link to a member.
-    package mutating func recordDisconnection(of id: PeerID, now: MonotonicInstant) {
+    /// - Parameter expiry: the latest time at which the other end of a further link agrees; nil for none.
+    package mutating func recordDisconnection(
+        of id: PeerID, joiningUntil expiry: MonotonicInstant? = nil, now: MonotonicInstant
+    ) {
         guard table.member(id) != nil else { return }
         reachability.recordDisconnection(id, now: now)
+        if let expiry { reachability.recordJoining(id, until: expiry) }
         report(id)
         resolveDepartureClaim(of: id, now: now)
         table.setOwnNeighbours(reachability.neighbours)

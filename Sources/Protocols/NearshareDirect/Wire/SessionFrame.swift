@@ -33,8 +33,20 @@ package enum SessionFrame: Sendable, Hashable {
     case founder(SessionID, SessionFounder, removed: [Fingerprint])
     /// The sender's share of the proof of a room's secret, ``proofByteCount`` bytes.
     case share(SessionID, [UInt8])
-    /// The proof of the end that accepts an invitation into a room with a secret, ``proofByteCount`` bytes.
+    /// The proof of the end that accepts an invitation into a room with a secret, ``proofByteCount`` bytes. From the inviting peer,
+    /// its agreement to the invited peer's key, or before the invitation ``statement(_:isRemembered:)``.
     case confirm(SessionID, proof: [UInt8])
+
+    /// States, before an invitation into a session without a room, whether the inviting peer joins without asking its user.
+    package static func statement(_ id: SessionID, isRemembered: Bool) -> SessionFrame {
+        .confirm(id, proof: [isRemembered ? 0 : 1] + [UInt8](repeating: 0, count: proofByteCount - 1))
+    }
+
+    /// Reads the content of ``statement(_:isRemembered:)``; nil for another one.
+    package static func isRemembered(in proof: [UInt8]) -> Bool? {
+        guard let first = proof.first, first <= 1, proof.dropFirst().allSatisfy({ $0 == 0 }) else { return nil }
+        return first == 0
+    }
 
     /// The frame's bytes: type, session, then fields.
     package var encoded: [UInt8] {

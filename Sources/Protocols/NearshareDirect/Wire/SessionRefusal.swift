@@ -12,6 +12,6 @@ package enum SessionRefusal: UInt8, Sendable, Hashable {
     case untrusted = 4
     /// The founder has removed the peer from the session.
     case removed = 5
-    /// The peer of a room does not remember the inviting peer's key: both users have to be asked.
+    /// The invited peer does not remember the inviting peer's key: both users have to be asked.
     case unremembered = 6
 }
