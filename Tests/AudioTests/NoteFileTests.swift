@@ -44,6 +44,6 @@ import Testing
 
     @Test("a folder that does not exist is an error, not a name in use")
     func missingFolder() {
-        #expect(throws: AudioError.self) { try NoteFile.create("/nonexistent/note.opus") }
+        #expect(throws: AudioError.self) { try NoteFile.create(ScratchFolder()("missing/note.opus")) }
     }
 }
