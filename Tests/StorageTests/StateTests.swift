@@ -23,6 +23,14 @@ struct StateTests {
         #expect(try scratch.status("a/b/state").st_mode & 0o777 == 0o700)
     }
 
+    @Test("a path with a NUL character is an error, and the folder before it is not touched")
+    func nulInPath() throws {
+        try scratch.write("shared/file", [1])
+        chmod(scratch("shared"), 0o755)
+        #expect(throws: StorageError.self) { try StateDirectory(path: scratch("shared\0/state")) }
+        #expect(try scratch.status("shared").st_mode & 0o777 == 0o755)
+    }
+
     private struct Note: Codable, Equatable {
         var text = "nothing yet"
     }

@@ -36,7 +36,7 @@ extension WorstCall {
             for text in Worst.texts {
                 attempt { try LocalMachine(identity: .application(text), environment: WorstScene.environment(scratch)) }
                 for name in ["XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"] {
-                    for path in [text, scratch(text), "/proc/\(text)"] {
+                    for path in [text, scratch(text), "/proc/self/\(text)"] {
                         attempt { try LocalMachine(environment: ["HOME": scratch.path, name: path]) }
                     }
                 }
