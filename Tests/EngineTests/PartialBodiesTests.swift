@@ -65,4 +65,16 @@ import Testing
         #expect(!closed.isEmpty && !closed.contains { $0 === honest })
         #expect(bodies.byteCount <= PartialBodies.capacityPerSource)
     }
+
+    @Test("R1: a small body that arrives slowly outlives the large ones of a burst in its network") func burst() throws {
+        var bodies = PartialBodies()
+        let (slow, fresh) = (try Link("2001:db8::1"), try Link("2001:db8::2"))
+        // 20 KiB a second.
+        var closed = (0..<4).flatMap { bodies.record($0 * 20 << 10, on: slow, now: start + .seconds($0)) }
+        let now = start + .seconds(4)
+        closed += bodies.record(50 << 10, on: fresh, now: now)
+        let burst = try (3..<9).map { try Link("2001:db8::\($0)") }
+        for link in burst { closed += bodies.record(1 << 20 - 1, on: link, now: now) }
+        #expect(closed.count == 3 && closed.allSatisfy { link in burst.contains { $0 === link } })
+    }
 }

@@ -11,6 +11,14 @@ struct PartialBodies: Sendable {
         var byteCount = 0
         var progress: ProgressMeter
 
+        /// The order in which bodies give way, the lowest first: those that are slow; those whose rate is not known yet, the largest
+        /// and the latest first, as an offer that was chosen by a user is small; then the others, by their rate.
+        func rank(now: MonotonicInstant) -> (Int, Int, Int) {
+            let order = Int(clamping: order)
+            guard let rate = progress.rate(now: now) else { return (1, -byteCount, -order) }
+            return (rate < PartialBodies.slowRate ? 0 : 2, rate, order)
+        }
+
         mutating func record(_ byteCount: Int, now: MonotonicInstant) {
             progress.record(byteCount - self.byteCount, now: now)
             self.byteCount = byteCount
@@ -21,6 +29,8 @@ struct PartialBodies: Sendable {
     static let capacity = 8 << 20
     /// Bytes of the connections of one source.
     static let capacityPerSource = 4 << 20
+    /// Bytes a second below which a body gives way first: a full one would take a minute, six times as long as it may.
+    static let slowRate = 16 << 10
     /// Long enough for a lost packet, and a part of the time that a body has.
     static let progressPeriod = Duration.seconds(2)
 
@@ -32,8 +42,7 @@ struct PartialBodies: Sendable {
 
     /// Records how much of its body a connection holds.
     /// - Returns: the links to close: of the source that exceeds ``capacityPerSource``, otherwise of the source that holds most,
-    ///   those whose bodies make the least progress. The size of a body does not count: a source may be several hosts, and an
-    ///   attacker's bodies may be smaller than an honest one. None within both limits.
+    ///   those whose bodies give way first: a source may be several hosts. None within both limits.
     mutating func record(_ byteCount: Int, on link: any StreamLink, now: MonotonicInstant) -> [any StreamLink] {
         let id = ObjectIdentifier(link)
         let source = LinkSource(link.remote)
@@ -50,10 +59,7 @@ struct PartialBodies: Sendable {
     private mutating func removeBeyondLimits(_ source: LinkSource, now: MonotonicInstant) -> [any StreamLink] {
         let ownByteCount = bodies.values.reduce(0) { $0 + ($1.source == source ? $1.byteCount : 0) }
         guard ownByteCount > Self.capacityPerSource || byteCount > Self.capacity else { return [] }
-        // A body whose rate is not known yet has only begun; of several, the oldest has had most time.
-        let ordered = bodies.values.map { (body: $0, rate: $0.progress.rate(now: now) ?? .max) }
-            .sorted { ($0.rate, $0.body.order) < ($1.rate, $1.body.order) }
-            .map { $0.body }
+        let ordered = bodies.values.map { (body: $0, rank: $0.rank(now: now)) }.sorted { $0.rank < $1.rank }.map(\.body)
         var shared = SharedCapacity<LinkSource>(
             count: ordered.count, byteCount: { ordered[$0].byteCount }, levels: [{ ordered[$0].source }])
         var links: [any StreamLink] = []
