@@ -242,6 +242,19 @@ import Testing
         #expect(!roster.dueAttempts(now: later(12)).isEmpty)
     }
 
+    @Test("a member about whom a user is being asked is not given up before the question is over") func asked() {
+        var roster = roster(1, with: 2)
+        let id = member(2).id
+        roster.recordConnection(to: id, via: nil, now: Self.start)
+        roster.recordQuestion(about: id, until: later(600))
+        roster.recordDisconnection(of: id, now: later(1))
+        roster.advance(to: later(599))
+        #expect(roster.member(id) != nil)
+        roster.recordQuestion(about: id, until: nil)
+        roster.advance(to: later(599))
+        #expect(roster.member(id) == nil)
+    }
+
     @Test func `a member whose link is lost is routed through another one at once, and connected to meanwhile`() {
         var roster = roster(1, with: 2, 3)
         let (lost, id) = (member(2), member(2).id)

@@ -91,9 +91,9 @@ import Testing
             let hostile = HostileMember(TestNetwork.identity(9))
             let transport = network.settings(9).transport
             let id = hostile.session
-            func invite(isRemembered: Bool, timeout: Duration = .seconds(30)) async throws -> HostileLink {
+            func invite(isRemembered: Bool?, timeout: Duration = .seconds(30)) async throws -> HostileLink {
                 let link = try await hostile.connect(to: listener.port, over: transport)
-                link.say(SessionFrame.statement(id, isRemembered: isRemembered).encoded)
+                if let isRemembered { link.say(SessionFrame.statement(id, isRemembered: isRemembered).encoded) }
                 link.say(SessionFrame.invite(id, timeout: timeout, proof: [], context: []).encoded)
                 return link
             }
@@ -121,6 +121,10 @@ import Testing
             let third = try await invite(isRemembered: false)
             defer { third.close() }
             try await wait(for: .refuse(id, .expired), on: third)
+            // As an earlier version does: this program has forgotten it, so that it is no member that joins again.
+            let silent = try await invite(isRemembered: nil)
+            defer { silent.close() }
+            try await wait(for: .refuse(id, .expired), on: silent)
             #expect(!session.questions.asks(about: hostile.id))
             await session.leave(waiting: .zero)
         }

@@ -113,10 +113,10 @@ extension Node {
                 } catch {
                     settings.log.info("room: \(peer.id.hex): \(error)")
                     let asks = session.room?.admission == .ask
-                    if case .untrusted = error { isDeclined = asks }
                     // Its user is being asked on its own link.
                     if case .declined = error { isCrossed = asks }
                     isUnanswered = session.questions.isPaused(about: peer.id, now: settings.clock())
+                    if case .untrusted = error { isDeclined = asks && !isUnanswered }
                 }
                 peers.recordOutcome(
                     of: peer.id, isMember: session.isMember(peer.id), isDeclined: isDeclined,

@@ -244,7 +244,11 @@ extension Node {
             {
                 return incoming.driver.send(.refuse(id, .unremembered))
             }
-            if let session, isMember, isRemembered != false || !session.asksUser {
+            let needsNoQuestion = session.map { session in
+                !session.asksUser
+                    || isRemembered != false && known.proven.map { session.remembers($0, named: peer.name) } ?? false
+            }
+            if let session, isMember, needsNoQuestion == true {
                 incoming.driver.reserve(until: expiry)
                 start { await self.readmit(peer, on: incoming, into: session, known) }
                 return
@@ -253,7 +257,8 @@ extension Node {
                 return admit(peer, on: incoming, into: session, room, known, context)
             }
             if let session, isMember {
-                return ask(about: peer, on: incoming, into: session, known, context, isRemembered: false, timeout: timeout)
+                return ask(
+                    about: peer, on: incoming, into: session, known, context, isRemembered: isRemembered, timeout: timeout)
             }
             guard let queues, settings.acceptsSessions, session == nil else {
                 let isRemoved = session?.isRemoved(peer.fingerprint) == true
@@ -348,19 +353,24 @@ extension Node {
     ) {
         if session.hasDeclined(peer) { return incoming.driver.send(.refuse(session.id, .untrusted)) }
         let questions = session.questions
-        if let refusal = questions.beginAnswer(about: peer.id, now: settings.clock()) {
-            return incoming.driver.send(.refuse(session.id, refusal))
-        }
+        // First: an invitation of this node gives way only to a question.
         guard let prompt = promptLimiter.admit(peer, on: .link(incoming.link.remote)) else {
-            questions.endAnswer(about: peer.id)
             return incoming.driver.send(.refuse(session.id, .declined))
+        }
+        if let refusal = questions.beginAnswer(about: peer.id, now: settings.clock()) {
+            prompt.release()
+            return incoming.driver.send(.refuse(session.id, refusal))
         }
         // The peer's user is asked, so that this one is asked as well.
         if isRemembered == false { session.forget(peer.fingerprint) }
         let expiry = settings.clock() + timeout
         incoming.driver.reserve(until: expiry)
+        session.recordQuestion(about: peer.id, until: expiry)
         let isStarted = start { [self] in
-            defer { questions.endAnswer(about: peer.id) }
+            defer {
+                questions.endAnswer(about: peer.id)
+                session.recordQuestion(about: peer.id, until: nil)
+            }
             guard
                 await isTrusted(
                     peer, on: incoming, in: session, voucher: nil, until: expiry, refusingLate: .expired)
@@ -369,6 +379,11 @@ extension Node {
             // Earlier versions do not tell whether they have agreed, and without a room the inviting peer decides after this one.
             if isRemembered != nil, session.room != nil, await !incoming.isAgreed(within: expiry - settings.clock()) {
                 if !incoming.isOver { refuseLate(peer, on: incoming, in: session, .expired) }
+                return
+            }
+            // Without a room the context is the program's.
+            if session.room == nil {
+                _ = incoming.join(session, known)
                 return
             }
             merge(peer, on: incoming, into: session, known, context)

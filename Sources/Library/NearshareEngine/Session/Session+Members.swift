@@ -45,13 +45,13 @@ extension Session {
     /// Invites a peer that advertises the room of this session.
     func inviteIntoRoom(_ destination: PeerDestination) async throws(SessionError) -> PeerID {
         let timeout = room?.timeout ?? .seconds(10)
-        if let id = destination.id, questions.asks(about: id) {
+        let now = node.settings.clock()
+        if let id = destination.id, questions.asks(about: id) || questions.isPaused(about: id, now: now) {
             throw Self.questionElsewhere
         }
         if let id = destination.id, state.withLock({ $0.members.hasDeclined(id) }) {
-            throw .untrusted("the user has declined the key of \(id.hex)")
+            throw Self.declinedKey(of: id)
         }
-        let now = node.settings.clock()
         let count: UInt8? = state.withLock { state in
             let roster = state.members.roster
             return roster.isIncomplete(now: now) ? nil : UInt8(clamping: roster.memberIDs.count + 1)
@@ -98,7 +98,7 @@ extension Session {
                 }
                 // Any host can announce an address of the peer: it may be at another one (D1).
                 addresses.removeAll { $0 == link.remote }
-                if isInvited || addresses.isEmpty { throw error }
+                if isInvited || addresses.isEmpty || error == Self.questionElsewhere { throw error }
             }
         }
     }
@@ -118,6 +118,8 @@ extension Session {
             link.close()
             return (.failure(.left), true)
         }
+        if asksUser, let expected { recordQuestion(about: expected, until: node.settings.clock() + timeout + Self.answerGrace) }
+        defer { if let expected { recordQuestion(about: expected, until: nil) } }
         // The handshake has a timeout of its own; the other user has all of this one.
         await firstResult(of: { _ = await outgoingLink.invited.value }, { _ = await outcome.value })
         if outgoingLink.invited.current == nil, let failure = outcome.current { return (failure, false) }
@@ -132,6 +134,12 @@ extension Session {
                 awaitsTrust ? .untrusted(Self.unansweredQuestion) : .timedOut("the invitation was not answered in time")),
             true
         )
+    }
+
+    /// Records that a user is being asked about a member, which is not given up meanwhile.
+    /// - Parameter expiry: nil when the question is over.
+    func recordQuestion(about id: PeerID, until expiry: MonotonicInstant?) {
+        update { $0.members.roster.recordQuestion(about: id, until: expiry) }
     }
 
     /// Waits for an event.
@@ -197,7 +205,8 @@ extension Session {
         let isRenewal = asksUser && !remembers(member.fingerprint)
         if isRenewal {
             let isPaused = questions.isPaused(about: member.id, now: node.settings.clock())
-            if isPaused || questions.asks(about: member.id) { return failed(member.id) }
+            let isDeclined = state.withLock { $0.members.hasDeclined(member.id) }
+            if isPaused || isDeclined || questions.asks(about: member.id) { return failed(member.id) }
         }
         let link: (any StreamLink)?
         switch attempt {
@@ -261,6 +270,8 @@ extension Session {
         await node.run(driver) { [self] in
             var known = LinkPeerInfo(link.remote)
             var open = OpenInvitations()
+            // The links to the peer before the invitation.
+            var earlierLinks: [SessionLink] = []
             @Sendable func join(_ known: LinkPeerInfo) -> SessionLink? {
                 let joined = self.join(driver, link, known, isInitiator: true)
                 if joined == nil {
@@ -283,6 +294,12 @@ extension Session {
                     if let rejectionReason {
                         outgoingLink.outcome.fulfil(.failure(rejectionReason))
                         driver.close(.goingAway)
+                    } else if outgoingLink.asksUser, outgoingLink.purpose != .program,
+                        state.withLock({ $0.members.hasDeclined(peer.id) })
+                    {
+                        // Before the other user is asked.
+                        outgoingLink.outcome.fulfil(.failure(Self.declinedKey(of: peer.id)))
+                        driver.close(.goingAway)
                     } else if outgoingLink.purpose == .member, outgoingLink.asksUser, !isRemembered {
                         // Forgotten meanwhile: the next attempt asks.
                         outgoingLink.outcome.fulfil(.failure(Self.questionElsewhere))
@@ -293,6 +310,7 @@ extension Session {
                         outgoingLink.outcome.fulfil(.failure(Self.questionElsewhere))
                         driver.close(.goingAway)
                     } else {
+                        earlierLinks = linksTo(peer.id)
                         if outgoingLink.asksUser, room == nil {
                             driver.send(SessionFrame.statement(id, isRemembered: isRemembered))
                         }
@@ -353,9 +371,13 @@ extension Session {
                     if reason == .unknown, outgoingLink.purpose == .program, let peer, await becomesMember(peer) {
                         outgoingLink.outcome.fulfil(.success(peer.id))
                     }
-                    // Before the outcome, after which the peer is invited again. With a link that has joined, both ends have agreed
-                    // meanwhile.
-                    if reason == .unremembered, let peer, linksTo(peer.id).isEmpty { forget(peer.fingerprint) }
+                    // Before the outcome, after which the peer is invited again. With a link that has joined since, both ends have
+                    // agreed meanwhile; an earlier one may be that of the program before.
+                    if reason == .unremembered, let peer,
+                        linksTo(peer.id).allSatisfy({ link in earlierLinks.contains { $0 === link } })
+                    {
+                        forget(peer.fingerprint)
+                    }
                     if reason == .expired { outgoingLink.recordUnanswered(now: node.settings.clock()) }
                     outgoingLink.outcome.fulfil(.failure(SessionError(reason)))
                     driver.close(.done)
@@ -408,6 +430,9 @@ extension Session {
 
     private static let questionElsewhere = SessionError.unavailable(
         "the user is being asked about the peer on another link, or has not answered in time; try again in a minute")
+    private static func declinedKey(of id: PeerID) -> SessionError {
+        .untrusted("the user has declined the key of \(id.hex)")
+    }
     private static let unconfirmedCode = "the short codes were not confirmed; the peer may be impersonating the one you invited"
     private static let unansweredQuestion =
         "the peer has accepted, but the question whether its key is to be trusted was not answered in time; "

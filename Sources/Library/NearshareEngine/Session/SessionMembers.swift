@@ -129,7 +129,11 @@ struct SessionMembers {
     /// The frames with news for other members, and the links over which they are sent.
     mutating func drainUpdates(now: MonotonicInstant) -> [(link: SessionLink, frame: SessionFrame)] {
         guard roster.areUpdatesDue(now: now) else { return [] }
-        let direct = memberships.compactMapValues { $0.links.last { $0.relay == nil } }
+        // The other end of a link that is not complete may be waiting for its user.
+        let direct = memberships.compactMapValues { membership in
+            let links = membership.links.filter { $0.relay == nil }
+            return links.last { $0.isComplete.load(ordering: .acquiring) } ?? links.last
+        }
         return roster.drainUpdates(for: Array(direct.keys), now: now).compactMap { member, frame in
             direct[member].map { ($0, frame) }
         }

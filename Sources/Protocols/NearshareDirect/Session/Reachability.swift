@@ -32,6 +32,8 @@ struct Reachability: Sendable {
     private var attempts: Set<PeerID> = []
     /// Members with a link that the other end has yet to agree to, and the latest time for that.
     private var joining: [PeerID: MonotonicInstant] = [:]
+    /// The latest ends of the questions to users about members.
+    private var questions: [PeerID: MonotonicInstant] = [:]
     /// Members whose last link was lost.
     private var lost: Set<PeerID> = []
 
@@ -79,8 +81,13 @@ struct Reachability: Sendable {
         hintTimes[id] = nil
         attempts.remove(id)
         joining[id] = nil
+        questions[id] = nil
         lost.remove(id)
     }
+
+    /// Records that a user is being asked about a member, which is not given up meanwhile.
+    /// - Parameter expiry: nil when the question is over.
+    mutating func recordQuestion(about id: PeerID, until expiry: MonotonicInstant?) { questions[id] = expiry }
 
     /// Records a link to a member whose other end has yet to agree. Until then it is neither absent nor connected to again.
     mutating func recordJoining(_ id: PeerID, until expiry: MonotonicInstant) {
@@ -183,7 +190,8 @@ struct Reachability: Sendable {
     /// since, or after twice the time, because hints can be invented.
     func absentees(after timeout: Duration, now: MonotonicInstant) -> [PeerID] {
         absentSince.filter { id, since in
-            !isJoining(id, now: now) && now - since >= (hints[id] == nil ? timeout : timeout * 2)
+            !isJoining(id, now: now) && questions[id].map { now >= $0 } ?? true
+                && now - since >= (hints[id] == nil ? timeout : timeout * 2)
         }.keys.sorted()
     }
 
@@ -200,7 +208,7 @@ struct Reachability: Sendable {
             + absentSince.filter { isWaitedFor($0.key) }.values.map { $0 + Self.announcementTime }
             + secondAttempts.map { secondAttemptTime($0) }
             + backoffs.filter { !attempts.contains($0.key) }.values.map(\.retryTime)
-        return times + Array(joining.values)
+        return times + Array(joining.values) + Array(questions.values)
     }
 
     private static let firstDelay = Duration.milliseconds(500)

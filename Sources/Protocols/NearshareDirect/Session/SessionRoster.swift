@@ -418,6 +418,12 @@ package struct SessionRoster: Sendable {
         if table.member(id) != nil { reachability.recordJoining(id, until: expiry) }
     }
 
+    /// Records that a user is being asked about a member, here or at the other end: it is not given up meanwhile.
+    /// - Parameter expiry: nil when the question is over.
+    package mutating func recordQuestion(about id: PeerID, until expiry: MonotonicInstant?) {
+        if table.member(id) != nil { reachability.recordQuestion(about: id, until: expiry) }
+    }
+
     /// Records the loss of the last link to a member.
     /// - Parameter expiry: the latest time at which the other end of a further link agrees; nil for none.
     package mutating func recordDisconnection(
