@@ -401,6 +401,30 @@ import Testing
         }
     }
 
+    @Test("S20: a peer about which the user cannot be asked, because of too many questions, is asked about a minute later")
+    func limited() async throws {
+        try await withNodes(2, .memory) { network, nodes in
+            // The peer with the lower id is invited.
+            let order = network.id(0) < network.id(1) ? [1, 0] : [0, 1]
+            let (inviting, invited) = (nodes[order[0]], nodes[order[1]])
+            for number in 0..<PromptRateLimiter.maximumTotalCount {
+                let other = AuthenticatedPeer(key: TestNetwork.identity(10 + number).agreementKey.publicKey)
+                let peer = Peer(proven: other, name: inviting.name, trustStatus: .new, address: nil, version: nil)
+                let prompt = inviting.promptLimiter.admit(peer, on: .link(LinkAddress(host: "192.0.2.\(number)", port: 1)))
+                #expect(prompt != nil)
+            }
+            let sessions = try [inviting, invited].map { try $0.join("attic", for: try Self.service, admission: .ask) }
+            try await sessions[0].waitUnannounced { $0.questions.isPaused(about: invited.id, now: SystemClock.monotonic()) }
+            let error = await #expect(throws: SessionError.self) {
+                try await sessions[0].inviteIntoRoom(network.destination(order[1], invited.listeningPort ?? 0))
+            }
+            if case .unavailable? = error {} else { Issue.record("\(String(describing: error))") }
+            // The other user has seen the question, and may be asked again.
+            #expect(!sessions[1].state.withLock { $0.members.hasDeclined(inviting.id) })
+            for session in sessions { await session.leave(waiting: .zero) }
+        }
+    }
+
     @Test(
         "S20: a peer whose key the user has declined is refused without another question, and is not invited",
         arguments: LinkKind.allCases)

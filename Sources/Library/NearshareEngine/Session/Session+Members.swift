@@ -328,16 +328,20 @@ extension Session {
                     let check = IdentityCheck(peer: peer, shortCode: code.description, voucher: voucher)
                     let peerInfo = known
                     node.start { [self] in
-                        let decision: Bool? = await firstResult(
+                        let decision: KeyDecision = await firstResult(
                             of: { await self.decide(about: check, on: outgoingLink, at: link.remote) },
-                            { () -> Bool? in
+                            { () -> KeyDecision in
                                 // The user's answer is no longer needed.
                                 await outgoingLink.waitUntilDecided()
-                                return nil
+                                return .postponed(Self.questionElsewhere)
                             })
-                        guard let isTrusted = decision else {
+                        let isTrusted: Bool
+                        switch decision {
+                        case .trusted: isTrusted = true
+                        case .untrusted: isTrusted = false
+                        case .postponed(let reason):
                             if !outgoingLink.isOver {
-                                outgoingLink.outcome.fulfil(.failure(Self.questionElsewhere))
+                                outgoingLink.outcome.fulfil(.failure(reason))
                                 driver.send(.withdraw(id))
                                 driver.close(.done)
                             }
@@ -405,29 +409,47 @@ extension Session {
         }
     }
 
+    /// The decision about the key of a peer that this node invites.
+    private enum KeyDecision: Sendable {
+        case trusted
+        case untrusted
+        /// There is none on this link.
+        case postponed(SessionError)
+    }
+
     /// Decides about the key of a peer that this node invites, by the policy or the user.
-    /// - Returns: nil when no decision is needed any more.
     private func decide(
         about check: IdentityCheck, on outgoingLink: OutgoingSessionLink, at remote: LinkAddress
-    ) async -> Bool? {
-        guard let proven = check.peer.proven else { return false }
-        guard outgoingLink.asksUser else { return await judge(check, asksAgain: outgoingLink.purpose == .program) }
+    ) async -> KeyDecision {
+        func judged(asksAgain: Bool = false) async -> KeyDecision {
+            await judge(check, asksAgain: asksAgain) ? .trusted : .untrusted
+        }
+        guard let proven = check.peer.proven else { return .untrusted }
+        guard outgoingLink.asksUser else { return await judged(asksAgain: outgoingLink.purpose == .program) }
         // Forgotten since it was stated, because the peer has restarted, or its name is that of another one: the next attempt asks.
-        if outgoingLink.isRemembered { return remembers(proven, named: check.peer.name) ? await judge(check) : nil }
+        if outgoingLink.isRemembered {
+            return remembers(proven, named: check.peer.name) ? await judged() : .postponed(Self.questionElsewhere)
+        }
         if outgoingLink.waitsToAsk(own: node.id, about: proven.id),
             await outgoingLink.isDecided(within: SessionQuestions.crossingTime) || Task.isCancelled
         {
-            return nil
+            return .postponed(Self.questionElsewhere)
         }
-        guard outgoingLink.purpose != .program else { return await judge(check, asksAgain: true) }
-        if hasDeclined(check.peer) { return false }
-        guard let prompt = node.promptLimiter.admit(check.peer, on: .link(remote)) else { return false }
+        guard outgoingLink.purpose != .program else { return await judged(asksAgain: true) }
+        if hasDeclined(check.peer) { return .untrusted }
+        guard let prompt = node.promptLimiter.admit(check.peer, on: .link(remote)) else {
+            // Until the limit permits another question, the peer's user is not asked in vain.
+            questions.recordUnanswered(about: proven.id, now: node.settings.clock())
+            return .postponed(Self.tooManyQuestions)
+        }
         outgoingLink.recordAsked()
-        let isTrusted = await judge(check)
-        if isTrusted { prompt.release() }
-        return isTrusted
+        let decision = await judged()
+        if case .trusted = decision { prompt.release() }
+        return decision
     }
 
+    private static let tooManyQuestions = SessionError.unavailable(
+        "the user was asked about too many peers within a minute; the session asks about this one later")
     private static let questionElsewhere = SessionError.unavailable(
         "the user is being asked about the peer on another link, or has not answered in time; try again in a minute")
     private static func declinedKey(of id: PeerID) -> SessionError {

@@ -29,7 +29,7 @@ final class SessionQuestions: Sendable {
     /// Whether the user is being asked about a peer, or is about to be.
     func asks(about id: PeerID) -> Bool { state.withLock { $0.owners[id] != nil } }
 
-    /// Whether the last question about a peer was not answered in time, and the next one has to wait.
+    /// Whether the last question about a peer was not answered in time, or could not be asked, and the next one has to wait.
     func isPaused(about id: PeerID, now: MonotonicInstant) -> Bool {
         state.withLock { state in state.pauses[id].map { now < $0 } ?? false }
     }
@@ -89,7 +89,8 @@ final class SessionQuestions: Sendable {
         state.withLock { state in if case .incoming? = state.owners[id] { state.owners[id] = nil } }
     }
 
-    /// Records that a question was not answered in time, by this user or the other one: the next one has to wait.
+    /// Records that a question was not answered in time, by this user or the other one, or could not be asked: the next one has
+    /// to wait.
     func recordUnanswered(about id: PeerID, now: MonotonicInstant) {
         state.withLock { state in
             state.pauses = state.pauses.filter { now < $0.value + Self.grace }
