@@ -583,12 +583,12 @@ import Testing
         #expect(
             link.decided(isTrusted: true) {
                 Issue.record("it joined")
-                return nil
+                return .failure(.left)
             }.isEmpty)
         #expect(
             link.accepted {
                 Issue.record("it joined")
-                return nil
+                return .failure(.left)
             }.isEmpty)
         #expect(outcome.current == nil)
     }

@@ -56,6 +56,23 @@ import Testing
         #expect(low.asks(about: Self.id(9)))
     }
 
+    @Test(
+        "an invitation that both ends have accepted and that cannot join fails for the reason of that",
+        arguments: [
+            SessionError.left, .full, .unavailable("the link is lost"),
+        ]) func joinFails(_ reason: SessionError) throws
+    {
+        let link = try link(SessionQuestions(own: Self.id(9)), .program)
+        let early = link.accepted {
+            Issue.record("it joined without a decision about the key")
+            return .failure(.left)
+        }
+        #expect(early.isEmpty && link.outcome.current == nil)
+        let frames = link.decided(isTrusted: true) { .failure(reason) }
+        #expect(frames.isEmpty && link.link == nil)
+        #expect(link.outcome.current == .failure(reason))
+    }
+
     @Test("S20: a question that was not answered in time is asked again a minute later, also where the peer invites")
     func unanswered() throws {
         let (questions, peer) = (SessionQuestions(own: Self.id(9)), Self.id(1))

@@ -176,8 +176,10 @@ final class IncomingSessionLink: Sendable {
     func join(_ session: Session, _ known: LinkPeerInfo) -> Bool {
         guard !state.withLock(\.isOver) else { return false }
         let expiry = state.withLock(\.expiry)
-        guard let sessionLink = session.join(driver, link, known, isInitiator: false, awaitedUntil: expiry) else {
-            driver.send(.refuse(session.id, session.isOver ? .declined : .full))
+        let result = session.join(driver, link, known, isInitiator: false, awaitedUntil: expiry)
+        guard case .success(let sessionLink) = result else {
+            let isRemoved = known.proven.map { session.isRemoved($0.fingerprint) } ?? false
+            driver.send(.refuse(session.id, session.isOver ? .declined : isRemoved ? .removed : .full))
             return false
         }
         let isOver = state.withLock { state in

@@ -216,17 +216,19 @@ final class OutgoingSessionLink: Sendable {
         }
     }
 
-    func accepted(_ join: () -> SessionLink?) -> [(SessionFrame, SessionLink)] {
+    func accepted(_ join: () -> Result<SessionLink, SessionError>) -> [(SessionFrame, SessionLink)] {
         state.withLock { $0.isAccepted = true }
         return proceed(join)
     }
 
-    func decided(isTrusted: Bool, _ join: () -> SessionLink?) -> [(SessionFrame, SessionLink)] {
+    func decided(
+        isTrusted: Bool, _ join: () -> Result<SessionLink, SessionError>
+    ) -> [(SessionFrame, SessionLink)] {
         state.withLock { $0.isTrusted = isTrusted }
         return proceed(join)
     }
 
-    private func proceed(_ join: () -> SessionLink?) -> [(SessionFrame, SessionLink)] {
+    private func proceed(_ join: () -> Result<SessionLink, SessionError>) -> [(SessionFrame, SessionLink)] {
         let isTurn = state.withLock { state in
             guard state.isAccepted, state.isTrusted == true, state.isProven, !state.isJoining, !state.isOver else {
                 return false
@@ -239,11 +241,9 @@ final class OutgoingSessionLink: Sendable {
             joinEvent.fulfil()
             endQuestion()
         }
-        guard let link = join() else {
-            outcome.fulfil(.failure(.full))
-            return []
-        }
-        outcome.fulfil(.success(link.peer))
+        let joined = join()
+        outcome.fulfil(joined.map(\.peer))
+        guard case .success(let link) = joined else { return [] }
         return state.withLock { state in
             state.link = link
             defer { state.queuedFrames = [] }

@@ -272,11 +272,11 @@ extension Session {
             var open = OpenInvitations()
             // The links to the peer before the invitation.
             var earlierLinks: [SessionLink] = []
-            @Sendable func join(_ known: LinkPeerInfo) -> SessionLink? {
+            @Sendable func join(_ known: LinkPeerInfo) -> Result<SessionLink, SessionError> {
                 let joined = self.join(driver, link, known, isInitiator: true)
-                if joined == nil {
+                if case .failure(let reason) = joined {
                     // The peer has accepted, and would be a member of a session without others.
-                    if state.withLock({ !$0.isOver && $0.members.roster.isFull }) { driver.send(.refuse(id, .full)) }
+                    if reason == .full { driver.send(.refuse(id, .full)) }
                     driver.send(.withdraw(id))
                     driver.close(.goingAway)
                 }
@@ -483,26 +483,34 @@ extension Session {
 
     /// Adds a link to the session.
     /// - Parameter expiry: the latest time at which the other end agrees; nil when it has agreed already.
-    /// - Returns: nil when the session is full or over.
+    /// - Returns: the reason where the link has not joined: the session is full or over, the founder has removed the peer, or the
+    ///   link has ended.
     func join(
         _ driver: LinkDriver, _ link: any StreamLink, _ known: LinkPeerInfo, isInitiator: Bool,
         awaitedUntil expiry: MonotonicInstant? = nil
-    ) -> SessionLink? {
-        guard let peer = known.proven, let name = known.name, let handshake = known.handshake else { return nil }
+    ) -> Result<SessionLink, SessionError> {
+        guard let peer = known.proven, let name = known.name, let handshake = known.handshake else {
+            return .failure(Self.lostLink)
+        }
         let now = node.settings.clock()
         let datagramTag = node.settings.randomInteger()
-        let sessionLink: SessionLink? = update { state in
-            guard !state.isOver, state.members.admit(peer, name: name, now: now) else { return nil }
+        let joined: Result<SessionLink, SessionError> = update { state in
+            if let end = state.end { return .failure(end) }
+            guard state.members.admit(peer, name: name, now: now) else {
+                return .failure(state.members.roster.isRemoved(peer.fingerprint) ? Self.removed(peer) : .full)
+            }
             if !state.members.hasChannel(to: peer.id) { addChannel(to: peer.id, &state) }
             if let expiry { state.members.roster.recordJoining(peer.id, until: expiry) }
-            return state.members.addLink(to: peer.id) { channelLink in
+            let added = state.members.addLink(to: peer.id) { channelLink in
                 SessionLink(
                     peer: peer.id, driver: driver, remoteHost: link.remoteHost, localHost: link.localHost,
                     relay: (link as? RelayedLink)?.relay, isInitiator: isInitiator, expiry: expiry,
                     channelLink: channelLink, datagramTag: datagramTag, cipher: handshake.datagrams)
             }
+            guard let added else { return .failure(Self.lostLink) }
+            return .success(added)
         }
-        guard let sessionLink else { return nil }
+        guard case .success(let sessionLink) = joined else { return joined }
         driver.reserve()
         driver.streams.startAcceptingStreams()
         node.start { await self.followStreams(of: sessionLink) }
@@ -512,15 +520,17 @@ extension Session {
             guard let stream = driver.openStream(.messages, StreamName("")!, with: sessionLink.peer) else {
                 // The link ended in the meantime.
                 remove(sessionLink)
-                return nil
+                return .failure(Self.lostLink)
             }
             completeJoin(sessionLink)
             exchangeMessages(on: sessionLink, stream)
             // The link may break before the member has announced its addresses.
             if sessionLink.relay == nil { recordFound(peer.id, at: [link.remote]) }
         }
-        return sessionLink
+        return joined
     }
+
+    private static let lostLink = SessionError.unavailable("the connection to the peer was lost while it was joining")
 
     /// Begins the exchange of reliable messages with a member.
     func addChannel(to member: PeerID, _ state: inout State) {

@@ -49,8 +49,11 @@ extension Session {
 
     /// The error of an invitation of a peer that the founder has removed.
     func removal(of peer: AuthenticatedPeer) -> SessionError? {
-        isRemoved(peer.fingerprint)
-            ? .unavailable("the founder has removed \(peer.id.hex) from the session; start another one") : nil
+        isRemoved(peer.fingerprint) ? Self.removed(peer) : nil
+    }
+
+    static func removed(_ peer: AuthenticatedPeer) -> SessionError {
+        .unavailable("the founder has removed \(peer.id.hex) from the session; start another one")
     }
 
     /// Whether the founder has removed the member with this key.
