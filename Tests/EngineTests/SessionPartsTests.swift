@@ -81,6 +81,24 @@ import Testing
         #expect(members.isTrusted(peer(2)) == false)
     }
 
+    @Test("S20: a no holds when another member has vouched for the key in between, until the user agrees to it")
+    func declined() {
+        var members = members(limit: 8)
+        let key = peer(2).fingerprint
+        members.recordDecline(of: key)
+        #expect(members.admit(peer(2), name: name("two"), now: now) == true)
+        #expect(members.isTrusted(peer(2)))
+        _ = members.drainChanges()
+        members.roster.recordDeparture(of: peer(2).id, now: now)
+        _ = members.drainChanges()
+        #expect(!members.isTrusted(peer(2)) && members.hasDeclined(key))
+        members.recordAgreement(to: key)
+        #expect(!members.hasDeclined(key))
+        members.recordDecline(of: key)
+        members.withdrawDecline(of: key)
+        #expect(!members.hasDeclined(key))
+    }
+
     @Test func `a member that reads none of its messages for two seconds is slow, until it reads again`() {
         func after(_ seconds: Double) -> MonotonicInstant { now + .milliseconds(Int(seconds * 1000)) }
         var slow = SlowMembers()

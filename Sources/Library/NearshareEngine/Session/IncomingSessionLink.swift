@@ -292,6 +292,7 @@ extension Node {
                         }
                         return session
                     }
+                    session.state.withLock { $0.members.withdrawDecline(of: peer.fingerprint) }
                     guard incoming.join(session, known) else {
                         // Another invitation into the same session may still be about to join.
                         defer { if isNew, session.members.isEmpty { session.end() } }

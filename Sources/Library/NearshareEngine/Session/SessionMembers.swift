@@ -10,7 +10,8 @@ struct SessionMembers {
     private var memberships: [PeerID: SessionMembership] = [:]
     /// Keys that were decided about: a member that reconnects is accepted without a question.
     private var trustedKeys: [PeerID: Fingerprint] = [:]
-    /// Keys that the user has declined, the latest last: a peer that tries again causes no further question.
+    /// Keys that the user has declined, the latest last: a peer that tries again causes no further question. One for which another
+    /// member vouches may be a member nevertheless.
     private var declinedKeys: [Fingerprint] = []
     /// Keys that the user or the policy has agreed to, and that no link has joined with since, the latest last.
     private var agreedKeys: [Fingerprint] = []
@@ -54,12 +55,15 @@ struct SessionMembers {
         declinedKeys = declinedKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
     }
 
+    /// Forgets a no, because the user has accepted an invitation of the key's owner.
+    mutating func withdrawDecline(of fingerprint: Fingerprint) { declinedKeys.removeAll { $0 == fingerprint } }
+
     /// Whether both ends have agreed to join with the key before.
     func hasConfirmed(_ fingerprint: Fingerprint) -> Bool { confirmedKeys.contains(fingerprint) }
 
     /// Records that the user or the policy has agreed to a key. It counts for this attempt, until both ends have agreed.
     mutating func recordAgreement(to fingerprint: Fingerprint) {
-        declinedKeys.removeAll { $0 == fingerprint }
+        withdrawDecline(of: fingerprint)
         guard !agreedKeys.contains(fingerprint) else { return }
         agreedKeys = agreedKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
     }
@@ -97,7 +101,6 @@ struct SessionMembers {
             roster.admit(SessionMember(fingerprint: peer.fingerprint, name: name), now: now)
         }
         trustedKeys[peer.id] = peer.fingerprint
-        declinedKeys.removeAll { $0 == peer.fingerprint }
         return true
     }
 
