@@ -232,18 +232,7 @@ extension Session {
             invitation: invitation(.seconds(10)), secret: nil, room: asks ? room : nil,
             questions: asksUser ? questions : nil, expected: member.id, voucher: announcer(of: member.id), purpose: .member,
             outcome: outcome)
-        let driver = node.makeDriver(link, .initiator)
-        await withDiscardingTaskGroup { group in
-            if link is RelayedLink {
-                // A relay that has lost the member as well must not hold up the next attempt for longer than an address.
-                group.addTask { [timeout = node.settings.limits.connectTimeout] in
-                    let isAnswered = await outgoingLink.invited.isFulfilled(within: timeout)
-                    if !isAnswered, !Task.isCancelled { driver.cut() }
-                }
-            }
-            await follow(driver, link, outgoingLink)
-            group.cancelAll()
-        }
+        await follow(node.makeDriver(link, .initiator), link, outgoingLink)
         if case .success? = outcome.current { return }
         failed(member.id)
     }
@@ -258,6 +247,22 @@ extension Session {
 
     /// Follows a link that this node has opened, for an invitation or to a member, until it ends.
     private func follow(_ driver: LinkDriver, _ link: any StreamLink, _ outgoingLink: OutgoingSessionLink) async {
+        guard link is RelayedLink else { return await handleEvents(of: driver, link, outgoingLink) }
+        await withDiscardingTaskGroup { group in
+            // A relay that has lost the member as well must not hold up the next attempt for longer than an unreachable address
+            // would.
+            group.addTask { [timeout = node.settings.limits.connectTimeout] in
+                let isAnswered = await outgoingLink.invited.isFulfilled(within: timeout)
+                if !isAnswered, !Task.isCancelled { driver.cut() }
+            }
+            await handleEvents(of: driver, link, outgoingLink)
+            group.cancelAll()
+        }
+    }
+
+    private func handleEvents(
+        of driver: LinkDriver, _ link: any StreamLink, _ outgoingLink: OutgoingSessionLink
+    ) async {
         let end = state.withLock { state in
             if !state.isOver { state.outgoing.insert(driver, outgoingLink) }
             return state.end
