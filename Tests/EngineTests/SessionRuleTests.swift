@@ -65,6 +65,21 @@ extension SessionStoryTests {
         #expect(outcome == .failure(.declined))
     }
 
+    @Test("sessions that a node starts at the same time share one port", arguments: LinkKind.allCases)
+    func onePort(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        try await withNode(network.settings(0)) { node in
+            let sessions = try await withThrowingTaskGroup { group in
+                for _ in 0..<16 { group.addTask { try node.startSession(TestNetwork.trusting) } }
+                var sessions: [Session] = []
+                for try await session in group { sessions.append(session) }
+                return sessions
+            }
+            #expect(network.portCount(of: 0) == 1)
+            for session in sessions { await session.leave() }
+        }
+    }
+
     @Test(
         "D1: an invitation reaches the peer although another one answers at an announced address", arguments: LinkKind.allCases)
     func otherAddress(_ linkKind: LinkKind) async throws {

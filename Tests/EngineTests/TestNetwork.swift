@@ -93,6 +93,9 @@ final class TestNetwork: Sendable {
     /// Whether no connection attempt between the two nodes is in progress.
     func hasNoPendingConnection(_ one: Int, _ other: Int) -> Bool { !state.withLock { $0.connecting.contains([one, other]) } }
 
+    /// The number of ports on which a node has listened.
+    func portCount(of number: Int) -> Int { state.withLock { state in state.owners.values.count { $0 == number } } }
+
     fileprivate func begin(_ number: Int, to port: UInt16) {
         state.update { state in if let owner = state.owners[port] { state.connecting.append([number, owner]) } }
     }

@@ -75,7 +75,7 @@ extension Node {
             advertisement.stop()
             state.withLock { $0.listeners.remove(advertisement) }
         }
-        if state.withLock(\.sessions.isEmpty) { remove(socket) }
+        sessionPort.withLock { _ in if state.withLock(\.sessions.isEmpty) { remove(socket) } }
     }
 
     /// Invites the peers that advertise a room, until its session is over.

@@ -13,11 +13,13 @@ extension Node {
     public func startSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
         do throws(SessionError) { try settings.check() } catch { throw .invalidParameter(error.description) }
         let claim = try claimSessions()
-        if listeningPort == nil { _ = try listenForMembers() }
         let founder = SessionFounder(
             fingerprint: self.settings.identity.fingerprint, nonce: self.settings.random(SessionFounder.nonceByteCount))
-        // Safe: `random` returns as many bytes as asked for.
-        let session = makeSession(founder!.session, settings, founder: founder, claim: claim).session
+        let session = try sessionPort.withLock { _ throws(NodeError) -> Session in
+            if listeningPort == nil { _ = try listenForMembers() }
+            // Safe: `random` returns as many bytes as asked for.
+            return makeSession(founder!.session, settings, founder: founder, claim: claim).session
+        }
         if state.withLock(\.isShuttingDown) { throw Self.stoppedError }
         return session
     }

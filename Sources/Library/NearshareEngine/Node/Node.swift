@@ -54,6 +54,8 @@ public final class Node: Sendable {
     /// Shared by the extensions of this folder.
     let state = Mutex(State())
     let tasks = OwnedTasks()
+    /// Locked before ``state``, while a session is started or the port of a room is closed: sessions without a room share a port.
+    let sessionPort = Mutex(())
     /// Bounds what untrusted peers may ask the user, on all paths (R11).
     let promptLimiter: SharedPromptLimiter
 
