@@ -14,7 +14,7 @@ internal import Synchronization
 /// Made by ``Node/startSession(_:)``, ``SessionInvitation/accept(_:asksTrust:)`` and
 /// ``Node/join(_:for:admission:settings:)``. It ends when the node leaves it or stops.
 ///
-/// Lock order: the state, then the inbox.
+/// Lock order: the removal, the state, then the inbox and the events; see `docs/architecture/locks.md`.
 public final class Session: Sendable {
     /// Delivery guarantee of a message.
     public enum DeliveryMode: Sendable, Hashable {
@@ -231,7 +231,7 @@ public final class Session: Sendable {
             guard !state.isOver else { return [] as [(Member, [SessionLink])] }
             return state.members.roster.others.map { (Member($0, in: state.members), state.members.links(to: $0.id)) }
         }
-        // Without the lock, which is taken on threads that hold those of links.
+        // Without the session's lock, which threads take that have locked the machine of a link.
         return members.map { member, links in
             guard let link = links.last(where: { $0.relay == nil }) ?? links.last else { return member }
             var member = member
@@ -565,6 +565,9 @@ public final class Session: Sendable {
         for link in idleRelayLinks where link.driver.isIdle && link.driver.streams.count <= 1 { link.driver.close(.done) }
     }
 
+    /// The time between two looks at relayed links beside a direct one that are in use.
+    ///
+    /// Timed: streams, offers and transfers of a link end on several threads, and none of them signals that it was the last.
     private static let idleCheckInterval = Duration.milliseconds(500)
 }
 
