@@ -39,7 +39,7 @@ import Testing
             .founder(id, founder, removed: (0..<64).map { member($0).fingerprint }),
             .share(id, [UInt8](repeating: 4, count: 32)), .confirm(id, proof: [UInt8](repeating: 5, count: 32)),
         ]
-        + ([.declined, .expired, .full, .unknown, .untrusted, .removed, .unremembered] as [SessionRefusal]).map {
+        + ([.declined, .expired, .full, .unknown, .untrusted, .removed, .unremembered, .busy] as [SessionRefusal]).map {
             .refuse(id, $0)
         }
 

@@ -311,10 +311,12 @@ import Testing
                     }
                     return count
                 }
-                for _ in 0..<20 {
+                for number in 0..<20 {
                     let link = try await hostile.connect(to: listener.port, over: network.settings(9).transport)
                     link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
-                    try await link.wait { $0 == SessionFrame.refuse(hostile.session, .declined).encoded }
+                    let isAsked = number < PromptRateLimiter.maximumCountPerSource
+                    let refusal = SessionFrame.refuse(hostile.session, isAsked ? .declined : .busy)
+                    try await link.wait { $0 == refusal.encoded }
                     link.close()
                 }
                 node.beginShutdown()

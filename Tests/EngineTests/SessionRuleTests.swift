@@ -50,7 +50,7 @@ extension SessionStoryTests {
 
     private static let guest = TestNetwork.identity(1).peerID
 
-    @Test("an invitation is declined where another process has sessions with the key", arguments: LinkKind.allCases)
+    @Test("an invitation is refused as busy where another process has sessions with the key", arguments: LinkKind.allCases)
     func claimedElsewhere(_ linkKind: LinkKind) async throws {
         let refusal = "process 1 takes part in sessions"
         let outcome = try await invite(
@@ -62,7 +62,7 @@ extension SessionStoryTests {
             answer: { invitation in
                 #expect(throws: SessionError.unavailable(refusal)) { try invitation.accept(TestNetwork.trusting) }
             })
-        #expect(outcome == .failure(.declined))
+        #expect(outcome == .failure(SessionError(.busy)))
     }
 
     @Test("sessions that a node starts at the same time share one port", arguments: LinkKind.allCases)

@@ -113,8 +113,8 @@ extension Node {
                 } catch {
                     settings.log.info("room: \(peer.id.hex): \(error)")
                     let asks = session.room?.admission == .ask
-                    // Its user is being asked on its own link.
-                    if case .declined = error { isCrossed = asks }
+                    // Its user is being asked on its own link; earlier versions say that it has declined.
+                    isCrossed = asks && (error == SessionError(.busy) || error == .declined)
                     isUnanswered = session.questions.isPaused(about: peer.id, now: settings.clock())
                     if case .untrusted = error { isDeclined = asks && !isUnanswered }
                 }

@@ -179,7 +179,7 @@ final class IncomingSessionLink: Sendable {
         let result = session.join(driver, link, known, isInitiator: false, awaitedUntil: expiry)
         guard case .success(let sessionLink) = result else {
             let isRemoved = known.proven.map { session.isRemoved($0.fingerprint) } ?? false
-            driver.send(.refuse(session.id, session.isOver ? .declined : isRemoved ? .removed : .full))
+            driver.send(.refuse(session.id, session.isOver ? .unknown : isRemoved ? .removed : .full))
             return false
         }
         let isOver = state.withLock { state in
@@ -269,7 +269,7 @@ extension Node {
             // This program has restarted, or has left the session: the other user has to be asked as well.
             if isRemembered == true { return incoming.driver.send(.refuse(id, .unremembered)) }
             guard let prompt = promptLimiter.admit(peer, on: .link(incoming.link.remote)) else {
-                return incoming.driver.send(.refuse(id, .declined))
+                return incoming.driver.send(.refuse(id, .busy))
             }
             let invitation = SessionInvitation(
                 peer: peer, session: id, context: context, proof: proof, handshakeHash: handshake.handshakeHash,
@@ -281,7 +281,7 @@ extension Node {
                         claim = try claimSessions()
                     } catch {
                         incoming.driver.reserve(until: self.settings.clock())
-                        incoming.driver.send(.refuse(id, .declined))
+                        incoming.driver.send(.refuse(id, .busy))
                         throw SessionError(error)
                     }
                     let (session, isNew) = makeSession(id, settings, claim: claim)
@@ -358,7 +358,7 @@ extension Node {
         let questions = session.questions
         // First: an invitation of this node gives way only to a question.
         guard let prompt = promptLimiter.admit(peer, on: .link(incoming.link.remote)) else {
-            return incoming.driver.send(.refuse(session.id, .declined))
+            return incoming.driver.send(.refuse(session.id, .busy))
         }
         if let refusal = questions.beginAnswer(about: peer.id, now: settings.clock()) {
             prompt.release()

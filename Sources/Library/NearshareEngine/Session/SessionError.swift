@@ -75,6 +75,10 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
                 "the peer does not trust this machine's key, or its user has not answered the question about it in time; "
                     + "compare the short codes")
         case .removed: self = .removed
+        case .busy:
+            self = .unavailable(
+                "the peer cannot answer now: its user is being asked on another link, or was asked too often, or another process "
+                    + "there has sessions; try again in a minute")
         case .unremembered:
             self = .unavailable("the peer does not remember this machine's key; both users are asked at the next attempt")
         }

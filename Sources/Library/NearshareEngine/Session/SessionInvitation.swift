@@ -71,8 +71,8 @@ public final class SessionInvitation: Sendable {
     ///     at once.
     /// - Throws: the reason of ``ended`` when the invitation is over; ``SessionError/full``; ``SessionError/left`` when the session
     ///   is over on this node; ``SessionError/invalidParameter(_:)`` for settings out of their bounds, and when it was answered;
-    ///   ``SessionError/unavailable(_:)`` while another process takes part in sessions with the identity of the user, which
-    ///   declines the invitation.
+    ///   ``SessionError/unavailable(_:)`` while another process takes part in sessions with the identity of the user. The
+    ///   inviting peer gets the same error then.
     public func accept(
         _ settings: SessionSettings = SessionSettings(), asksTrust: Bool = false
     ) throws(SessionError) -> Session {

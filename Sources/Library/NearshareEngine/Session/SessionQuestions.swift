@@ -69,10 +69,10 @@ final class SessionQuestions: Sendable {
         let (refusal, replaced) = state.withLock { state -> (SessionRefusal?, OutgoingSessionLink?) in
             if let end = state.pauses[id], now < end { return (.expired, nil) }
             switch state.owners[id] {
-            case .incoming?: return (.declined, nil)
+            case .incoming?: return (.busy, nil)
             case .outgoing(let link)?:
                 // The other end decides alike: it has sent its invitation before it received that of this node.
-                guard own < id else { return (.declined, nil) }
+                guard own < id else { return (.busy, nil) }
                 state.owners[id] = .incoming
                 return (nil, link)
             case nil:

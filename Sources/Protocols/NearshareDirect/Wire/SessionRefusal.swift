@@ -1,6 +1,6 @@
 /// The reason why a peer is not admitted to a session. The raw values are those of the wire format.
 package enum SessionRefusal: UInt8, Sendable, Hashable {
-    /// A user or policy declined.
+    /// A user or policy declined. Decoded also from reasons of later versions.
     case declined = 0
     /// The invitation was not answered in time.
     case expired = 1
@@ -14,4 +14,7 @@ package enum SessionRefusal: UInt8, Sendable, Hashable {
     case removed = 5
     /// The invited peer does not remember the inviting peer's key: both users have to be asked.
     case unremembered = 6
+    /// The invited peer cannot decide now: its user is asked about the inviting peer on another link, or was asked too often, or
+    /// another process takes part in sessions with its key. No user has declined.
+    case busy = 7
 }
