@@ -581,12 +581,12 @@ import Testing
         #expect(!link.confirm([UInt8](repeating: 0, count: 32)))
         #expect(!link.isProven)
         #expect(
-            link.decided(isTrusted: true) {
+            link.recordTrust(true) {
                 Issue.record("it joined")
                 return .failure(.left)
             }.isEmpty)
         #expect(
-            link.accepted {
+            link.recordAcceptance {
                 Issue.record("it joined")
                 return .failure(.left)
             }.isEmpty)

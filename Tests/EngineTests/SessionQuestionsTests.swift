@@ -47,8 +47,8 @@ import Testing
         #expect(links[1].beginInvitation(of: Self.id(1), isRemembered: false, now: Self.start))
         #expect(low.beginAnswer(about: Self.id(9), now: Self.start) == nil)
         #expect(high.beginAnswer(about: Self.id(1), now: Self.start) == .busy)
-        #expect(await links[0].isDecided(within: .seconds(10)), "it gives way before its user is asked")
-        #expect(await !links[1].isDecided(within: .milliseconds(1)))
+        #expect(await links[0].isSettled(within: .seconds(10)), "it gives way before its user is asked")
+        #expect(await !links[1].isSettled(within: .milliseconds(1)))
         #expect(links[0].waitsToAsk(own: Self.id(1), about: Self.id(9)))
         #expect(!links[1].waitsToAsk(own: Self.id(9), about: Self.id(1)))
         // The link that gave way does not end the question of the other one.
@@ -63,12 +63,12 @@ import Testing
         ]) func joinFails(_ reason: SessionError) throws
     {
         let link = try link(SessionQuestions(own: Self.id(9)), .program)
-        let early = link.accepted {
+        let early = link.recordAcceptance {
             Issue.record("it joined without a decision about the key")
             return .failure(.left)
         }
         #expect(early.isEmpty && link.outcome.current == nil)
-        let frames = link.decided(isTrusted: true) { .failure(reason) }
+        let frames = link.recordTrust(true) { .failure(reason) }
         #expect(frames.isEmpty && link.link == nil)
         #expect(link.outcome.current == .failure(reason))
     }
@@ -81,7 +81,7 @@ import Testing
         // Refused before the user saw it.
         first.recordUnanswered(now: Self.start)
         #expect(!questions.isPaused(about: peer, now: Self.start))
-        first.recordAsked()
+        first.recordShown()
         first.recordUnanswered(now: Self.start)
         first.endQuestion()
         for seconds in [0, 59] {

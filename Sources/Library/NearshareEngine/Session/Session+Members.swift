@@ -294,18 +294,18 @@ extension Session {
                     let rejectionReason =
                         outgoingLink.rejectionReason(to: peer, at: link.remote, node.settings) ?? removal(of: peer)
                     // The program's own invitation of a peer that is not a member asks again.
-                    let mayRemember = outgoingLink.asksUser && (outgoingLink.purpose != .program || isMember(peer.id))
+                    let mayRemember = outgoingLink.mayAskUser && (outgoingLink.purpose != .program || isMember(peer.id))
                     let isRemembered = mayRemember && remembers(peer)
                     if let rejectionReason {
                         outgoingLink.outcome.fulfil(.failure(rejectionReason))
                         driver.close(.goingAway)
-                    } else if outgoingLink.asksUser, outgoingLink.purpose != .program,
+                    } else if outgoingLink.mayAskUser, outgoingLink.purpose != .program,
                         state.withLock({ $0.members.hasDeclined(peer.id) })
                     {
                         // Before the other user is asked.
                         outgoingLink.outcome.fulfil(.failure(Self.declinedKey(of: peer.id)))
                         driver.close(.goingAway)
-                    } else if outgoingLink.purpose == .member, outgoingLink.asksUser, !isRemembered {
+                    } else if outgoingLink.purpose == .member, outgoingLink.mayAskUser, !isRemembered {
                         // Forgotten meanwhile: the next attempt asks.
                         outgoingLink.outcome.fulfil(.failure(Self.questionElsewhere))
                         driver.close(.goingAway)
@@ -316,7 +316,7 @@ extension Session {
                         driver.close(.goingAway)
                     } else {
                         earlierLinks = linksTo(peer.id)
-                        if outgoingLink.asksUser, room == nil {
+                        if outgoingLink.mayAskUser, room == nil {
                             driver.send(SessionFrame.statement(id, isRemembered: isRemembered))
                         }
                         driver.send(
@@ -337,7 +337,7 @@ extension Session {
                             of: { await self.decide(about: check, on: outgoingLink, at: link.remote) },
                             { () -> KeyDecision in
                                 // The user's answer is no longer needed.
-                                await outgoingLink.waitUntilDecided()
+                                await outgoingLink.waitUntilSettled()
                                 return .postponed(Self.questionElsewhere)
                             })
                         let isTrusted: Bool
@@ -352,8 +352,8 @@ extension Session {
                             }
                             return
                         }
-                        if isTrusted, outgoingLink.asksForRoom { driver.send(.confirm(id, proof: SessionRoom.agreement)) }
-                        let queuedFrames = outgoingLink.decided(isTrusted: isTrusted) { join(peerInfo) }
+                        if isTrusted, outgoingLink.roomAsksUser { driver.send(.confirm(id, proof: SessionRoom.agreement)) }
+                        let queuedFrames = outgoingLink.recordTrust(isTrusted) { join(peerInfo) }
                         guard isTrusted else { return abandon(driver, outgoingLink, because: Self.unconfirmedCode) }
                         // The link may have ended while a user was deciding.
                         if outgoingLink.isOver, let sessionLink = outgoingLink.link { remove(sessionLink) }
@@ -373,7 +373,7 @@ extension Session {
                         continue
                     }
                     let peerInfo = known
-                    let queuedFrames = outgoingLink.accepted { join(peerInfo) }
+                    let queuedFrames = outgoingLink.recordAcceptance { join(peerInfo) }
                     for (frame, sessionLink) in queuedFrames { handle(frame, from: sessionLink) }
                 case .session(.refuse(id, let reason)):
                     let peer = known.proven
@@ -394,7 +394,7 @@ extension Session {
                     if reason == .removed { endIfFounder(peer.fingerprint) }
                     if reason == .full { recordRefusal(of: peer) }
                 case .session(let frame):
-                    if let sessionLink = outgoingLink.link(orKeep: frame) { handle(frame, from: sessionLink) }
+                    if let sessionLink = outgoingLink.linkOrQueue(frame) { handle(frame, from: sessionLink) }
                 case .invited(let offer, let expiry):
                     handle(
                         offer, until: expiry, on: driver, from: known, invitations: &open, link: await outgoingLink.joinedLink)
@@ -430,13 +430,13 @@ extension Session {
             await judge(check, asksAgain: asksAgain) ? .trusted : .untrusted
         }
         guard let proven = check.peer.proven else { return .untrusted }
-        guard outgoingLink.asksUser else { return await judged(asksAgain: outgoingLink.purpose == .program) }
+        guard outgoingLink.mayAskUser else { return await judged(asksAgain: outgoingLink.purpose == .program) }
         // Forgotten since it was stated, because the peer has restarted, or its name is that of another one: the next attempt asks.
         if outgoingLink.isRemembered {
             return remembers(proven, named: check.peer.name) ? await judged() : .postponed(Self.questionElsewhere)
         }
         if outgoingLink.waitsToAsk(own: node.id, about: proven.id),
-            await outgoingLink.isDecided(within: SessionQuestions.crossingTime) || Task.isCancelled
+            await outgoingLink.isSettled(within: SessionQuestions.crossingTime) || Task.isCancelled
         {
             return .postponed(Self.questionElsewhere)
         }
@@ -447,7 +447,7 @@ extension Session {
             questions.recordUnanswered(about: proven.id, now: node.settings.clock())
             return .postponed(Self.tooManyQuestions)
         }
-        outgoingLink.recordAsked()
+        outgoingLink.recordShown()
         let decision = await judged()
         if case .trusted = decision { prompt.release() }
         return decision
