@@ -117,17 +117,14 @@ extension Node {
         return slot
     }
 
-    /// Serves a direct link until it ends. Where too many handshakes of its address have left no key, it waits before (R9).
+    /// Serves a direct link until it ends. It waits first where too many handshakes of its address have failed (R9).
     private func serveInTurn(_ link: PrefixedLink, _ slot: LinkRegistry.Slot, queues: Listener.Queues?) async {
-        guard let slot = await awaitTurn(of: link.link, slot) else {
-            settings.log.debug("a connection from \(link.remote) was closed: too many handshakes of its address fail")
-            return link.close()
-        }
+        guard let slot = await awaitTurn(of: link.link, slot) else { return link.close() }
         await serve(link, slot, queues: queues)
         release(slot)
     }
 
-    /// Waits until a direct link may begin its handshake. A link that waits has no slot: others of its address would take it.
+    /// Waits until a direct link may begin its handshake. Meanwhile others of its address can use its slot.
     /// - Returns: the slot that it has then; nil when it is to be closed.
     private func awaitTurn(of link: any StreamLink, _ slot: LinkRegistry.Slot) async -> LinkRegistry.Slot? {
         let step = state.withLock { state in
@@ -139,7 +136,13 @@ extension Node {
             after: step, stopping: stopping,
             admit: { number in state.withLock { $0.handshakes.admit(waited: number, now: settings.clock()) } },
             remove: { number in state.withLock { $0.handshakes.remove(number) } })
-        return isServed ? admit(LinkSource(link.remote), link) : nil
+        let newSlot = isServed ? admit(LinkSource(link.remote), link) : nil
+        // Not an error where the peer has left, or the node stops.
+        if newSlot == nil, !link.isFinishedByPeer, stopping.current == nil {
+            let reason = isServed ? "all slots are in use" : "too many handshakes of its address fail"
+            settings.log.debug("a connection from \(link.remote) was closed: \(reason)")
+        }
+        return newSlot
     }
 
     /// Records that the peer of a link from this host has proven a key.
