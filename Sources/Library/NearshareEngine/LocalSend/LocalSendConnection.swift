@@ -92,7 +92,7 @@ final class LocalSendConnection {
         var bytes: [UInt8] = []
         /// Called at the end of the connection; nil once the user has answered.
         var onEnd: (@Sendable () -> Void)?
-        /// Whether the thread reads.
+        /// Whether the thread reads, or calls `onEnd`: it ends when this is false.
         var isReading = true
         var isAtEnd = false
     }
@@ -233,22 +233,24 @@ final class LocalSendConnection {
     }
 
     private static func readAhead(from stream: any SecureLink, _ ahead: Monitor<ReadAhead>) {
-        var goesOn = true
-        while goesOn {
+        var isReading = true
+        while isReading {
             let bytes = read(from: stream)
-            var onEnd: (@Sendable () -> Void)?
-            ahead.update { ahead in
+            let onEnd = ahead.update { ahead -> (@Sendable () -> Void)? in
                 ahead.bytes += bytes
                 ahead.isAtEnd = bytes.isEmpty
-                goesOn = !bytes.isEmpty && ahead.onEnd != nil && ahead.bytes.count < maximumAheadByteCount
-                ahead.isReading = goesOn
-                if bytes.isEmpty { onEnd = ahead.onEnd }
+                let onEnd = ahead.isAtEnd ? ahead.onEnd : nil
+                isReading = !ahead.isAtEnd && ahead.onEnd != nil && ahead.bytes.count < maximumAheadByteCount
+                ahead.isReading = isReading || onEnd != nil
+                return onEnd
             }
-            onEnd?()
+            guard let onEnd else { continue }
+            onEnd()
+            ahead.update { $0.isReading = false }
         }
     }
 
-    /// Waits for a read that still runs; to be called after the link was closed.
+    /// Waits for the end of the thread that reads ahead; to be called after the link was closed.
     func finish() {
         while ahead != nil { _ = read() }
     }
