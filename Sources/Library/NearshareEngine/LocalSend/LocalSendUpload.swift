@@ -232,7 +232,8 @@ final class LocalSendUpload: Sendable {
             let names = missing.compactMap { offer.files[$0].header.path.last }
             let missingFiles = MissingFiles(names, of: count)
             let delivered = missing.isEmpty ? try sink.sink.finish() : try sink.sink.finish(only: sink.stored)
-            let outcome = missing.isEmpty ? TransferOutcome.completed : .failed(.storageFailed, at: .remote)
+            // Missing files have not arrived as they were offered.
+            let outcome = missing.isEmpty ? TransferOutcome.completed : .failed(.sourceChanged, at: .remote)
             state.withLock { if $0.outcome == nil { $0.outcome = outcome } }
             result.fulfil(
                 TransferResult(
