@@ -23,7 +23,7 @@ struct HandshakePacerTests {
             clock.withLock { $0 = now }
             while let end = failures.first, end <= now {
                 failures.removeFirst()
-                pacer.recordFailure(of: host.host, hasBegun: true, now: now)
+                pacer.recordFailure(of: host.host, isCharged: true, now: now)
             }
             while let first = waiting.first, first.end <= now {
                 waiting.removeFirst()
@@ -59,7 +59,7 @@ struct HandshakePacerTests {
 
     @Test("R9: any number of handshakes that prove a key begin at an address with failures") func success() {
         var pacer = HandshakePacer()
-        for _ in 0..<100 { pacer.recordFailure(of: host.host, hasBegun: false, now: start) }
+        for _ in 0..<100 { pacer.recordFailure(of: host.host, isCharged: false, now: start) }
         let now = start + .seconds(1)
         for _ in 0..<100 {
             let step = pacer.admit(host, isOpen: { true }, now: now)
@@ -70,7 +70,7 @@ struct HandshakePacerTests {
 
     @Test("R9: a link that its peer has closed takes nothing from the rate of its address") func closed() {
         var pacer = HandshakePacer()
-        for _ in 0..<100 { pacer.recordFailure(of: host.host, hasBegun: false, now: start) }
+        for _ in 0..<100 { pacer.recordFailure(of: host.host, isCharged: false, now: start) }
         let now = start + .seconds(1)
         let steps = (0..<100).map { _ in pacer.admit(host, isOpen: { false }, now: now) }
         #expect(Set(steps) == [.close])

@@ -242,7 +242,7 @@ func violation() {
             for number in seconds.lowerBound * perSecond..<seconds.upperBound * perSecond {
                 let now = MonotonicInstant(nanoseconds: Int64(number) * 1_000_000_000 / Int64(perSecond))
                 guard limiter.begin(host, now: now) else { continue }
-                limiter.recordFailure(of: host, hasBegun: true, now: now)
+                limiter.recordFailure(of: host, isCharged: true, now: now)
                 count += 1
             }
             return count

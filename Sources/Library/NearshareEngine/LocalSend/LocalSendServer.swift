@@ -149,7 +149,7 @@ package final class LocalSendServer: Sendable {
         } catch {
             node.settings.log.debug("LocalSend: \(error)")
             // Each costs a signature (R9).
-            node.recordFailedHandshake(of: link.remote.host, hasBegun: false)
+            node.recordFailedHandshake(of: link.remote.host, isCharged: false)
             return
         }
         let connection = LocalSendConnection(stream, over: link, activity, clock: node.settings.clock)

@@ -41,8 +41,8 @@ struct HandshakePacer: Sendable {
     mutating func recordSuccess(of host: String) { limiter.refund(host) }
 
     /// Records that a handshake has ended without a proven key.
-    /// - Parameter hasBegun: whether the link was admitted here.
-    mutating func recordFailure(of host: String, hasBegun: Bool, now: MonotonicInstant) {
-        limiter.recordFailure(of: host, hasBegun: hasBegun, now: now)
+    /// - Parameter isCharged: whether the rate of the address was charged when the handshake began.
+    mutating func recordFailure(of host: String, isCharged: Bool, now: MonotonicInstant) {
+        limiter.recordFailure(of: host, isCharged: isCharged, now: now)
     }
 }

@@ -29,7 +29,7 @@ struct HandshakeRateLimiter: Sendable {
         return balance >= 1
     }
 
-    /// Whether a handshake of this address may begin; takes it from the rate of an address with failures.
+    /// Whether a handshake of this address may begin; charges it to the rate of an address with failures.
     mutating func begin(_ host: String, now: MonotonicInstant) -> Bool {
         guard allows(host, now: now) else { return false }
         _ = buckets[host]?.consume(now: now)
@@ -40,9 +40,9 @@ struct HandshakeRateLimiter: Sendable {
     mutating func refund(_ host: String) { buckets[host]?.refund(1) }
 
     /// Counts a handshake that has ended without a proven key.
-    /// - Parameter hasBegun: whether ``begin(_:now:)`` has taken it from the rate of an address with failures.
-    mutating func recordFailure(of host: String, hasBegun: Bool = false, now: MonotonicInstant) {
-        if hasBegun, buckets[host] != nil { return }
+    /// - Parameter isCharged: whether ``begin(_:now:)`` has charged it to the rate of an address with failures.
+    mutating func recordFailure(of host: String, isCharged: Bool = false, now: MonotonicInstant) {
+        if isCharged, buckets[host] != nil { return }
         if buckets[host] == nil, buckets.count >= Self.maximumAddressCount { forgetOne(now: now) }
         var bucket = buckets[host] ?? TokenBucket(capacity: Self.burst, perSecond: Self.perSecond, now: now)
         _ = bucket.consume(now: now)

@@ -40,7 +40,7 @@ struct IncomingLink {
     func end() {
         linkEnd.fulfil(.interrupted)
         hotspot.finish()
-        if peerInfo.proven == nil { node.recordFailedHandshake(of: remote.host, hasBegun: true) }
+        if peerInfo.proven == nil { node.recordFailedHandshake(of: remote.host, isCharged: true) }
     }
 
     mutating func handle(_ event: LinkEvent) {

@@ -90,7 +90,7 @@ extension Node {
                 isProven = true
                 driver.close(.tooManyLinks)
             }
-            if !isProven { recordFailedHandshake(of: link.remote.host, hasBegun: false) }
+            if !isProven { recordFailedHandshake(of: link.remote.host, isCharged: false) }
         }
         state.withLock { $0.refusals.end(source) }
     }
@@ -151,9 +151,9 @@ extension Node {
     }
 
     /// Records that a link from this host has ended before its peer had proven a key.
-    /// - Parameter hasBegun: whether it is a direct one.
-    func recordFailedHandshake(of host: String, hasBegun: Bool) {
-        state.withLock { $0.handshakes.recordFailure(of: host, hasBegun: hasBegun, now: settings.clock()) }
+    /// - Parameter isCharged: whether the rate of the address was charged when the handshake began.
+    func recordFailedHandshake(of host: String, isCharged: Bool) {
+        state.withLock { $0.handshakes.recordFailure(of: host, isCharged: isCharged, now: settings.clock()) }
     }
 
     /// Records that a link's peer has proven its key, as a friend or not. A friend may take the slot of an untrusted link.
