@@ -101,7 +101,7 @@ private struct PlainSecurity: LinkSecurity {
         let start = MonotonicInstant(nanoseconds: 1)
         var activity = LocalSendConnection.Activity(since: start)
         activity.hasOpenRequest = true
-        #expect(activity.isServing(now: start + .seconds(1)) && !activity.isServing(now: start + .seconds(2)))
+        #expect(activity.keepsSlot(now: start + .seconds(1)) && !activity.keepsSlot(now: start + .seconds(2)))
         #expect(activity.unusedSince(now: start + .seconds(1)) == start)
         activity.isInSession = true
         activity.startQuestion(until: start + .seconds(300), now: start)

@@ -7,13 +7,14 @@ internal import NearshareLocalSend
 final class LocalSendConnection {
     /// The use of a connection, which another task watches.
     struct Activity: Sendable {
-        /// The latest time at which a request began or ended or content arrived; in the future while the user is asked.
-        var since: MonotonicInstant
+        /// The latest time at which a request began or ended or content arrived. While the user is asked, the time until which the
+        /// answer is awaited.
+        var lastUse: MonotonicInstant
         /// Whether it sends a file of a session, or waits for the user's answer.
         var isInSession = false
         /// Whether the head of a request was read, and not answered.
         var hasOpenRequest = false
-        /// The upload of the session whose other files it waits for.
+        /// The session's upload, while this connection waits for files of other connections.
         var awaitedUpload: LocalSendUpload?
         /// The time until which a question to the user counts as use; nil where none is open.
         var askingUntil: MonotonicInstant?
@@ -24,17 +25,17 @@ final class LocalSendConnection {
 
         /// The same time as of a question over a direct link (Q6).
         private static let questionTime = Duration.seconds(60)
-        /// Longer than a request takes that nothing holds up.
+        /// Longer than an ordinary request takes.
         private static let servingTime = Duration.seconds(2)
 
         init(since now: MonotonicInstant) {
-            (since, progress) = (now, ProgressMeter(now: now))
+            (lastUse, progress) = (now, ProgressMeter(now: now))
             progress.suspend(now: now)
         }
 
         /// The time since which the connection is not used; nil while it is.
         func unusedSince(now: MonotonicInstant) -> MonotonicInstant? {
-            isInSession ? askingUntil.flatMap { $0 <= now ? $0 : nil } : since
+            isInSession ? askingUntil.flatMap { $0 <= now ? $0 : nil } : lastUse
         }
 
         /// The bytes a second that arrive of a file, or of the one that it waits for; nil while it sends none, and while this side
@@ -44,14 +45,14 @@ final class LocalSendConnection {
             return awaitedUpload.map { $0.transferRate(now: now) } ?? progress.rate(now: now)
         }
 
-        /// Whether it keeps its slot from other connections of its device.
-        func isServing(now: MonotonicInstant) -> Bool {
-            hasOpenRequest && (askingUntil.map { now < $0 } ?? (now - since < Self.servingTime))
+        /// Whether other connections of its device cannot take its slot.
+        func keepsSlot(now: MonotonicInstant) -> Bool {
+            hasOpenRequest && (askingUntil.map { now < $0 } ?? (now - lastUse < Self.servingTime))
         }
 
         /// The time at which the connection is to be closed.
         func deadline(after timeout: Duration, now: MonotonicInstant) -> MonotonicInstant {
-            let end = (awaitedUpload == nil ? since : now) + timeout
+            let end = (awaitedUpload == nil ? lastUse : now) + timeout
             return min(end, bodyDeadline ?? end)
         }
 
@@ -61,13 +62,13 @@ final class LocalSendConnection {
         /// Records a use of the connection.
         /// - Parameter byteCount: content that has arrived with it.
         mutating func record(_ byteCount: Int = 0, now: MonotonicInstant) {
-            (since, awaitedUpload) = (now, nil)
+            (lastUse, awaitedUpload) = (now, nil)
             progress.record(byteCount, now: now)
             progress.suspend(now: now)
         }
 
         mutating func startQuestion(until deadline: MonotonicInstant, now: MonotonicInstant) {
-            (since, askingUntil) = (deadline, now + Self.questionTime)
+            (lastUse, askingUntil) = (deadline, now + Self.questionTime)
         }
     }
 
@@ -85,7 +86,7 @@ final class LocalSendConnection {
     private var reader = HTTPRequestReader()
     /// Bytes received after the head.
     private var rest: [UInt8] = []
-    /// The bytes that arrive while the user is asked; nil when its thread has ended and its bytes are used.
+    /// The bytes that arrive while the user is asked; nil once their thread has ended and they were read.
     private var ahead: Monitor<ReadAhead>?
 
     private struct ReadAhead: Sendable {
@@ -135,7 +136,7 @@ final class LocalSendConnection {
     /// Reads the body of a small request.
     /// - Parameters:
     ///   - limit: in bytes.
-    ///   - timeout: the time in which it has to be complete, beyond a second for each 16 KiB, however slowly it arrives.
+    ///   - timeout: the time in which it has to be complete, plus one second for each 16 KiB, however slowly it arrives.
     ///   - recordSize: called with the size that the body is about to have.
     func readBody(
         of request: HTTPRequest, upTo limit: Int, within timeout: Duration,

@@ -107,7 +107,7 @@ package final class LocalSendServer: Sendable {
             state.links.attach(
                 slot, unusedSince: { now in activity.withLock { $0.unusedSince(now: now) } },
                 rate: { now in activity.withLock { $0.transferRate(now: now) } },
-                isServing: { now in activity.withLock { $0.isServing(now: now) } }, end: { link.close() })
+                isServing: { now in activity.withLock { $0.keepsSlot(now: now) } }, end: { link.close() })
         }
         let (timeout, clock) = (timeouts.request, node.settings.clock)
         await node.run(
@@ -520,7 +520,7 @@ package final class LocalSendServer: Sendable {
             defer { state.machine.end(id) }
             return state.machine.accepted(id)
         }
-        return upload.finish(missing: missing, of: all.count, orFail: failure)
+        return upload.finish(missing: missing, acceptedCount: all.count, orFail: failure)
     }
 
     // MARK: Sending

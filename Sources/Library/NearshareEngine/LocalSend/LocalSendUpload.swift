@@ -5,8 +5,8 @@ internal import NearshareHTTP
 internal import NearshareInterfaces
 internal import NearshareLocalSend
 
-/// Stores the files of an accepted session. The thread of a connection writes its file, while those of other files wait for their
-/// turn. A file that does not arrive whole fails without the others.
+/// Stores the files of an accepted session. The thread of a connection writes its file, while the threads of other connections
+/// wait for their turn. A file that does not arrive whole fails without the others.
 final class LocalSendUpload: Sendable {
     private struct State {
         /// Whether a thread uses the sink.
@@ -47,7 +47,7 @@ final class LocalSendUpload: Sendable {
         case mismatch
         /// The connection has ended, or there was more or less content than was offered.
         case broken
-        /// The session has ended, or ends because of this file.
+        /// The file is not accepted, or the session has ended, or ends because of this file.
         case failed
     }
 
@@ -210,10 +210,10 @@ final class LocalSendUpload: Sendable {
     /// Gives the files their final names, after the last file has ended.
     /// - Parameters:
     ///   - missing: the numbers of the accepted files that are not stored.
-    ///   - count: the number of accepted files.
+    ///   - acceptedCount: the number of accepted files.
     ///   - failure: the outcome when no file is stored.
-    /// - Returns: whether that succeeded.
-    func finish(missing: [Int] = [], of count: Int = 1, orFail failure: TransferResult? = nil) -> Bool {
+    /// - Returns: whether the files that have arrived have their final names, also where others are missing.
+    func finish(missing: [Int] = [], acceptedCount: Int = 1, orFail failure: TransferResult? = nil) -> Bool {
         let hasTurn = state.wait { state -> Bool? in
             guard state.outcome == nil else { return false }
             guard !state.isBusy else { return nil }
@@ -230,7 +230,7 @@ final class LocalSendUpload: Sendable {
         transfer.enter(.finishing)
         do throws(StorageError) {
             let names = missing.compactMap { offer.files[$0].header.path.last }
-            let missingFiles = MissingFiles(names, of: count)
+            let missingFiles = MissingFiles(names, of: acceptedCount)
             let delivered = missing.isEmpty ? try sink.sink.finish() : try sink.sink.finish(only: sink.stored)
             // Missing files have not arrived as they were offered.
             let outcome = missing.isEmpty ? TransferOutcome.completed : .failed(.sourceChanged, at: .remote)

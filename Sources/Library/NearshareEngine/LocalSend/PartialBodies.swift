@@ -31,7 +31,7 @@ struct PartialBodies: Sendable {
     static let capacityPerSource = 4 << 20
     /// Bytes a second below which a body gives way first: a full one would take a minute, six times as long as it may.
     static let slowRate = 16 << 10
-    /// Long enough for a lost packet, and a part of the time that a body has.
+    /// Long enough for a lost packet, and shorter than the time in which a body must arrive.
     static let progressPeriod = Duration.seconds(2)
 
     private var bodies: [ObjectIdentifier: Body] = [:]
@@ -66,6 +66,7 @@ struct PartialBodies: Sendable {
         while true {
             let isFullSource = shared.groups[source].map { $0.byteCount > Self.capacityPerSource } ?? false
             guard isFullSource || shared.byteCount > Self.capacity else { return links }
+            // The first of the ordered bodies, which is the next to give way.
             let position =
                 isFullSource ? shared.removeOldest { _, _ in source } : shared.removeOldest(by: .byteCount)
             guard let position else { return links }

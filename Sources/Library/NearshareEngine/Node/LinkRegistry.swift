@@ -33,8 +33,8 @@ struct LinkRegistry {
 
     enum Admission {
         case refused
-        /// - Parameter end: ends the link that had the slot before; to be called without a lock.
-        case admitted(Slot, end: (@Sendable () -> Void)?)
+        /// - Parameter evict: ends the link that had the slot before; to be called without a lock.
+        case admitted(Slot, evict: (@Sendable () -> Void)?)
     }
 
     /// The time for which a link with a proven key, or of a member, keeps its slot without use: no other peer can push out one
@@ -68,7 +68,7 @@ struct LinkRegistry {
         }
         lastSlot += 1
         incoming[lastSlot] = Incoming(source: source, unusedSince: { _ in now }, end: end)
-        return .admitted(lastSlot, end: evicted)
+        return .admitted(lastSlot, evict: evicted)
     }
 
     /// Sets how the use and the progress of a link are known, and how it is ended.

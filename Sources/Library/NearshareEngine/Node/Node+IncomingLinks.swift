@@ -5,7 +5,7 @@ internal import NearshareInterfaces
 // Links that peers open: each gets a slot, is told apart by its first bytes, and is served until it ends.
 extension Node {
     /// Lets another process of the user serve the direct links that peers open over TCP.
-    /// - Parameter receiver: nil for none. Returns false, after a short while at most, for a link that the node serves itself.
+    /// - Parameter receiver: nil for none. Returns, after a short while at most, false for a link that the node has to serve.
     package func passLinks(to receiver: (@Sendable (PassedLink) async -> Bool)?) {
         state.withLock { $0.linkReceiver = receiver }
     }
@@ -37,16 +37,16 @@ extension Node {
         while true {
             do throws(LinkError) {
                 let link = try listener.accept()
-                let (number, end) = state.withLock { state in
+                let (number, evict) = state.withLock { state in
                     state.unreadLinks.insert(LinkSource(link.remote)) { link.close() }
                 }
-                end?()
+                evict?()
                 let isStarted = start { [self] in
-                    // On the thread that reads: no newcomer displaces a link that only waits for this task.
+                    // The closure runs on the reading thread, so that a link that was read is not evicted while this task waits.
                     let opening = await LinkDemultiplexer(
                         link, acceptsFrames: mesh != nil, timeout: UnreadLinks.timeout
                     ) { self.removeUnread(number) }
-                    // No thread may have been free for it.
+                    // The closure is not called when no thread could be started.
                     removeUnread(number)
                     switch opening {
                     case .direct(let link):
@@ -72,7 +72,7 @@ extension Node {
 
     private func removeUnread(_ number: UInt64) { state.withLock { $0.unreadLinks.remove(number) } }
 
-    /// Tells the peer of a link for which there is no slot so, after a handshake. Few are told at once, as each costs two threads and a
+    /// Tells the peer that there is no slot for its link, after a handshake. Few are told at once, as each costs two threads and a
     /// key agreement; others are closed.
     private func refuse(_ link: PrefixedLink) async {
         settings.log.info("a connection from \(link.remote) was refused: too many")
@@ -102,7 +102,7 @@ extension Node {
         return mayBegin ? admit(.member(member), link) : nil
     }
 
-    /// Admits a link that a peer has opened to a slot, if need be that of an untrusted link without use, or without progress.
+    /// Admits a link that a peer has opened to a slot. Where none is free, it evicts an untrusted link without use or progress.
     /// - Parameter isForeign: whether it is a browser's or a LocalSend device's.
     /// - Returns: nil when all slots are in use.
     func admit(_ source: LinkSource, _ link: any StreamLink, isForeign: Bool = false) -> LinkRegistry.Slot? {
@@ -112,8 +112,8 @@ extension Node {
                 from: source, isForeign: isForeign, limits: settings.limits, now: settings.clock()
             ) { link.close() }
         }
-        guard case .admitted(let slot, let end) = admission else { return nil }
-        end?()
+        guard case .admitted(let slot, let evict) = admission else { return nil }
+        evict?()
         return slot
     }
 
@@ -158,10 +158,10 @@ extension Node {
 
     /// Records that a link's peer has proven its key, as a friend or not. A friend may take the slot of an untrusted link.
     func classify(_ slot: LinkRegistry.Slot, isFriend: Bool) {
-        let end = state.withLock { state in
+        let evict = state.withLock { state in
             state.links.classify(slot, isFriend: isFriend, limits: settings.limits, now: settings.clock())
         }
-        end?()
+        evict?()
     }
 
     /// Records that a link has joined a session of this node.
