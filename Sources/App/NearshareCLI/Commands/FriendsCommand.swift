@@ -65,7 +65,7 @@ struct FriendsAddCommand: AsyncParsableCommand {
             switch try await resolver.find(
                 peer, over: connector, interruption: SignalInterruption(), reporter: TextReporter())
             {
-            case .known(let friend): try await add(friend, on: machine)
+            case .authenticated(let friend): try await add(friend, on: machine)
             case .inMesh(let contact): try await add(contact, on: machine)
             }
         }

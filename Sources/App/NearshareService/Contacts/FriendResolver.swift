@@ -4,7 +4,7 @@ package import Nearshare
 package struct FriendResolver: Sendable {
     package enum Match: Sendable {
         /// A peer whose key is proven.
-        case known(FriendCandidate)
+        case authenticated(FriendCandidate)
         /// A peer that the running node has in the mesh. Its key is not proven to this process.
         case inMesh(Contact)
     }
@@ -15,7 +15,7 @@ package struct FriendResolver: Sendable {
         self.machine = machine
     }
 
-    /// Looks for a peer that is not known nearby, and connects to it, so that it proves its key.
+    /// Looks nearby for a peer that is not known, and connects to it, so that it proves its key.
     /// - Parameter reporter: is told that the peer is looked for.
     package func find(
         _ text: String, over connector: PeerConnector, interruption: any InterruptionHandler, reporter: any Reporter
@@ -32,12 +32,12 @@ package struct FriendResolver: Sendable {
     /// - Throws: ``CommandFailure`` for several peers, for this machine, and for a peer that is known but not in range; the errors
     ///   of `authenticate`.
     package func find(_ text: String, authenticate: () async throws -> FriendCandidate) async throws -> Match {
-        if let known = try FriendCandidate(known: text, on: machine) { return .known(known) }
+        if let known = try FriendCandidate(known: text, on: machine) { return .authenticated(known) }
         if let message = try OwnPeer(of: machine).message(about: text) { throw CommandFailure(.usage, message) }
         // An id names one key, which may be looked for in the mesh first.
         if PeerID(hex: text) != nil, let contact = try await contactInRange(text) { return .inMesh(contact) }
         do {
-            return .known(try await authenticate())
+            return .authenticated(try await authenticate())
         } catch NodeError.notFound(let missing, let nearby) {
             if let contact = try await contactInRange(text) { return .inMesh(contact) }
             let keys = try machine.contacts.read().entries.map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
