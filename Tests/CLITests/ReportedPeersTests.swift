@@ -30,8 +30,8 @@ import Testing
 
     @Test func `a notice about a namesake makes a peer no known one`() {
         var reported = ReportedPeers()
-        reported.recordNamesake(of: anna)
-        #expect(reported.isNamesakeReported(of: anna) && !reported.isNamesakeReported(of: ben))
+        reported.settleNamesake(of: anna)
+        #expect(reported.isNamesakeSettled(of: anna) && !reported.isNamesakeSettled(of: ben))
         #expect(!reported.contains(anna))
     }
 }

@@ -86,9 +86,9 @@ extension ChatScreen {
         if let news { views[target].addNotice(news, at: now) }
         // An id names one peer.
         if PeerID(hex: name) != nil {
-            reported.recordNamesake(of: contact.id)
+            reported.settleNamesake(of: contact.id)
         } else if let notice = SharedName.notice(for: contact, among: Array(contacts.values)) {
-            if !contact.isNear { reported.recordNamesake(of: contact.id) }
+            if !contact.isNear { reported.settleNamesake(of: contact.id) }
             views[target].addNotice(notice, at: now)
         }
         let reactions = isVisible ? showView(target) : []

@@ -188,11 +188,11 @@ struct ChatScreen: Sendable {
     /// Adds a notice, once, that lines of the visible conversation wait for a peer that is away, while another device with its name
     /// is near: the key that is away may have been replaced (K2).
     private mutating func addNamesakeNotice(at now: WallTime) {
-        guard case .peer(let id)? = views.visible.conversation, !reported.isNamesakeReported(of: id),
+        guard case .peer(let id)? = views.visible.conversation, !reported.isNamesakeSettled(of: id),
             let contact = contacts[id], !contact.isNear,
             let notice = SharedName.notice(for: contact, among: Array(contacts.values))
         else { return }
-        reported.recordNamesake(of: id)
+        reported.settleNamesake(of: id)
         addNotice(notice, in: .peer(id), at: now)
     }
 

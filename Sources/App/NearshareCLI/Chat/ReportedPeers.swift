@@ -1,7 +1,7 @@
 internal import Nearshare
 
-/// The peers that the chat has reported to the user, and under which name: lines may go to them as to known ones, and no notice about
-/// them is repeated.
+/// The peers that the chat has reported to the user, and under which names. The user can write to them as to known peers, and no
+/// notice about them is repeated.
 struct ReportedPeers: Sendable {
     private var peers: Set<PeerID> = []
     /// By the name that was looked for, in lower case.
@@ -23,9 +23,9 @@ struct ReportedPeers: Sendable {
         peersByName[name.lowercased(), default: []].insert(peer)
     }
 
-    /// Whether the user was told that another device has the peer's name, or has named the peer by an id.
-    func isNamesakeReported(of peer: PeerID) -> Bool { namesakes.contains(peer) }
+    /// Whether no notice is needed that another device has the peer's name: it was shown, or the user has named the peer by an id.
+    func isNamesakeSettled(of peer: PeerID) -> Bool { namesakes.contains(peer) }
 
-    /// Records that the user was told of another device with the peer's name, or needs no notice of it.
-    mutating func recordNamesake(of peer: PeerID) { namesakes.insert(peer) }
+    /// Records that no notice about another device with the peer's name is needed any more.
+    mutating func settleNamesake(of peer: PeerID) { namesakes.insert(peer) }
 }

@@ -17,7 +17,7 @@ struct BrowseCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Look on one transport only (default: both).", valueName: "transport"))
     var via: DirectTransport?
 
-    /// A transport whose peers can be browsed: the mesh lists its own.
+    /// A transport whose peers can be browsed. `mesh status` lists the neighbours in the mesh.
     enum DirectTransport: String, ExpressibleByArgument, CaseIterable {
         case network = "lan"
         case bluetooth
@@ -93,7 +93,7 @@ struct BrowseCommand: AsyncParsableCommand {
 
     /// Whether the running node of this user has phones in its mesh.
     private static func isPhoneLinked(to machine: LocalMachine) async -> Bool {
-        // Without its answer only this advice is missing.
+        // Without a reply of the node, only the advice about phones is missing.
         let status = try? await withRunningNode(of: machine) { try await $0.status() }
         return (status ?? nil)?.neighbours.contains { $0.contact.software == .phone } ?? false
     }

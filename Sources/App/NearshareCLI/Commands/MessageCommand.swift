@@ -50,15 +50,15 @@ struct MessageCommand: ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Wait until the message is sent (another node has accepted it; the default) or delivered; or none.",
+            "Event to wait for: sent (another node has accepted the message; the default), delivered, or none.",
             valueName: "event")
     )
     var wait: MessageOperation.Goal?
 
     @Option(
         help: ArgumentHelp(
-            "Time to look for the receiver, and to wait, 0.1 to 600 (default: 10; until a file is accepted the configured time, or "
-                + "30).",
+            "Time to look for the receiver, and to wait, 0.1 to 600 (default: 10; for the answer to a file, the configured timeout, "
+                + "or 30).",
             valueName: "seconds"),
         transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
@@ -69,7 +69,7 @@ struct MessageCommand: ConfinedCommand {
 
     @OptionGroup var global: GlobalOptions
 
-    @Flag(help: "Send only inside a secure session with the receiver that has not expired.")
+    @Flag(help: "Send only if there is a Noise session with the receiver that has not expired.")
     var requireSession = false
 
     /// The mode that the options select together.

@@ -18,13 +18,11 @@ package struct NearshareCommand: AsyncParsableCommand {
         subcommands: [
             ReceiveCommand.self, SendCommand.self, BrowseCommand.self, FriendsCommand.self, ChatCommand.self,
             MessageCommand.self, MessagesCommand.self, MeshCommand.self, PeersCommand.self, KeysCommand.self,
-            IdentityCommand.self,
-            InboxCommand.self, HistoryCommand.self, VoiceCommand.self, ConfigCommand.self, NotifyCommand.self,
-            SetupCommand.self,
-            DoctorCommand.self,
+            IdentityCommand.self, InboxCommand.self, HistoryCommand.self, VoiceCommand.self, ConfigCommand.self,
+            NotifyCommand.self, SetupCommand.self, DoctorCommand.self,
         ])
 
-    /// The beginning of the parser's messages, which is that of all others.
+    /// Prefix of the parser's messages, as of all others.
     package static var _errorPrefix: String { Console.messagePrefix }
 
     @Flag(help: "With --version: the build, the libraries that it finds here, and features.")

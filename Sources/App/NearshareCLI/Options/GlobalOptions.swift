@@ -10,7 +10,7 @@ struct GlobalOptions: ParsableArguments {
     @Option(help: "Lowest level that is logged on standard error (default: warning).")
     var logLevel: LogLevel?
 
-    /// The level that the user has chosen. ``logLevel`` precedes ``verbosity``.
+    /// The level that the user has chosen. ``logLevel`` overrides ``verbosity``.
     var effectiveLogLevel: Logger.Level {
         if let logLevel { return logLevel.level }
         switch verbosity {

@@ -21,7 +21,7 @@ struct TransportOptions: ParsableArguments {
 
     @OptionGroup var bluetooth: BluetoothOptions
 
-    /// The transport that was chosen; nil for the first available. A network interface is used for direct connections.
+    /// The transport that was chosen; nil for the first available. An interface alone selects `lan`.
     var preferred: Transport? { via ?? (interface == nil ? nil : .network) }
 
     /// Checks that the transport can reach the named receivers.

@@ -60,7 +60,7 @@ package final class NodeService: NodeClient {
     /// The server for LocalSend devices; nil for none.
     package var localSend: LocalSendServer? { properties.localSend }
 
-    /// The mesh link over which a peer was heard last, as limits count it: a share of its source's rates; nil for none.
+    /// The mesh link over which a peer was heard last, by its share of the rates of its source; nil for none.
     package func linkShare(of id: PeerID) -> MeshLinkShare? { node.linkShare(of: id) }
 
     // MARK: Events
@@ -79,6 +79,7 @@ package final class NodeService: NodeClient {
         return links
     }
 
+    /// Whether no other process continues as this node when it ends.
     package var isEndFinal: Bool { !isHandedOver }
 
     /// Whether another process is taking the role of this node over, or has done so.
@@ -194,11 +195,12 @@ package final class NodeService: NodeClient {
             return .pong(try await ping(id))
         case .trace(let id, let limit): return .trace(messenger.trace(id, limit: Self.clampedEntryCount(limit)))
         case .verificationLink:
-            guard let link = messenger.verificationAddress() else {
+            guard let link = messenger.verificationLink() else {
                 throw ControlFailure(.unavailable, "this machine's name does not fit into a verification link")
             }
             return .text(link)
         case .verify(let link): return .contact(try await contactUpdater.verify(link))
+        // Only confirmed here: the stream of the subscription follows the reply.
         case .subscribe, .receiveLinks, .subscribeReceiving: return .done
         case .claimLink(let number):
             guard linkOffers.claim(number) else { throw ControlFailure(.refused, "the node serves this link itself") }
@@ -210,7 +212,7 @@ package final class NodeService: NodeClient {
             return .done
         case .handOver:
             guard properties.purpose != .daemon else {
-                throw ControlFailure(.refused, "this node does not hand its role over")
+                throw ControlFailure(.refused, "this node is not replaced by that of another process")
             }
             guard properties.purpose != .command || sender.closeIfIdle() else {
                 throw ControlFailure(.refused, "this node sends a file, which would be cut off")
@@ -245,7 +247,7 @@ package final class NodeService: NodeClient {
         let own = OwnPeer(node)
         let ownMessage = own.message(about: name)
         if own.hasKey(name), let ownMessage { throw ControlFailure(.refused, ownMessage) }
-        // A blocked peer is refused at once, without a search.
+        // A link to the peer lets the search find it. A blocked peer is refused at once.
         if try await contacts.knownContact(name) == nil, let contact = try contacts.snapshot().remembered(name) {
             try prepareToSend(to: contact.id)
         }

@@ -60,8 +60,8 @@ extension Messenger {
     /// - Returns: nil when the peer does not answer, or does not prove it.
     package func verify(_ code: MeshVerificationCode) async -> AuthenticatedPeer? { await mesh.queries.verify(code) }
 
-    /// The address of this node's verification code, which is valid for five minutes; nil when it cannot be encoded.
-    package func verificationAddress() -> String? {
+    /// The verification link of this node, which is valid for five minutes; nil when it cannot be encoded.
+    package func verificationLink() -> String? {
         MeshVerificationCode.address(
             of: node.identity, name: node.name, nonce: node.random(MeshVerification.nonceByteCount), now: node.wallClock())
     }
