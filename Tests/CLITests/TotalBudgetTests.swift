@@ -40,9 +40,9 @@ import Testing
         let direct = limits.links * (link + limits.connection.incomingTransfers * transfer)
         // Incoming and outgoing ones together.
         let mesh = MeshMachine.maximumLinkCount * link
-        // Direct ones, and those that wait for the rate of the mesh or for a place in it.
+        // Direct ones, and those that wait for the rate of the mesh or for a slot in it.
         let waiting = 3 * WaitingLinks.maximumCount * waitingLink
-        // Links whose first bytes are awaited, and those that are told that there is no place.
+        // Links whose first bytes are awaited, and those that are told that there is no slot.
         let others = UnreadLinks.maximumCount * Cost(threads: 1, descriptors: 1) + 3 * RefusedLinks.maximumCount * link
         // Each command sends over a link of its own.
         let commands = ControlServer.maximumClientCount * (link + link + transfer)
@@ -51,7 +51,7 @@ import Testing
         #expect(total.descriptors < Int(NearshareCommand.descriptorLimit))
     }
 
-    @Test("Q6: untrusted peers leave places for friends") func friends() {
+    @Test("Q6: untrusted peers leave slots for friends") func friends() {
         #expect(limits.links - limits.linksKeptForFriends == 48)
         #expect(limits.linksPerNetwork < limits.links - limits.linksKeptForFriends)
     }

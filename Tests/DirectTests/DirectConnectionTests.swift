@@ -91,8 +91,8 @@ extension [DirectReaction] {
         #expect(!own.machine.isClosed)
     }
 
-    @Test("Q6: a question to the user keeps the link its place for a minute, an accepted offer for as long as it takes")
-    func placeOfQuestions() {
+    @Test("Q6: a question to the user keeps the link its slot for a minute, an accepted offer for as long as it takes")
+    func slotOfQuestions() {
         var offering = Lone()
         _ = offering.receive(.offer(Lone.offer(timeout: .seconds(300))))
         answerPings(&offering, for: .seconds(59))

@@ -120,7 +120,7 @@ import Testing
     }
 
     @Test(
-        "R3, R5: transfers that stand still hold all places of an address: a mesh link is read, a direct one is told, and then served"
+        "R3, R5: transfers that stand still hold all slots of an address: a mesh link is read, a direct one is told, and then served"
     )
     func heldTransfers() async throws {
         try await withNode(receiver(friends: [])) { receiver in
@@ -152,7 +152,7 @@ import Testing
         }
     }
 
-    @Test("R5: transfers that wait for the receiver's own disk or program keep their places") func slowSinks() async throws {
+    @Test("R5: transfers that wait for the receiver's own disk or program keep their slots") func slowSinks() async throws {
         try await withNode(receiver(friends: [])) { receiver in
             let listener = try receiver.listen()
             let sinks = (0..<NodeLimits().linksPerAddress).map { _ in InMemorySink(holdsAfter: 0) }

@@ -128,7 +128,7 @@ struct MeshLinkPacerTests {
         #expect(end - beginning <= MeshLinkPacer.period + WaitingLinks.waitTime * 2)
     }
 
-    @Test("R3: hosts that hold all places keep no newcomer at another address waiting")
+    @Test("R3: hosts that hold all slots keep no newcomer at another address waiting")
     func otherAddress() {
         var pacer = MeshLinkPacer()
         for number in 0..<600 {
@@ -158,37 +158,37 @@ struct MeshLinkPacerTests {
         #expect(servedCount == 0)
     }
 
-    @Test("R3: links for which no other one gives way take places in the order in which they were opened, and few of them wait")
-    func places() {
+    @Test("R3: links for which no other one gives way take slots in the order in which they were opened, and few of them wait")
+    func slots() {
         var pacer = MeshLinkPacer()
         let host = address("192.0.2.1")
         let isOpen = Mutex(true)
         var numbers: [UInt64] = []
         for _ in 0..<100 {
-            let step = pacer.awaitPlace(host, isOpen: { isOpen.withLock { $0 } }, now: start)
+            let step = pacer.awaitSlot(host, isOpen: { isOpen.withLock { $0 } }, now: start)
             if case .wait(let number) = step { numbers.append(number) }
         }
-        #expect(numbers.count == MeshLinkPacer.placeQueueCapacity)
-        let hasLinks = [host, address("192.0.2.2")].map { pacer.hasLinksAwaitingPlace(from: $0) }
+        #expect(numbers.count == MeshLinkPacer.slotQueueCapacity)
+        let hasLinks = [host, address("192.0.2.2")].map { pacer.hasLinksAwaitingSlot(from: $0) }
         let first = numbers.filter { pacer.isNext($0) }
         #expect(hasLinks == [true, false] && first == [numbers[0]])
-        pacer.removeAwaitingPlace(numbers[0])
+        pacer.removeAwaitingSlot(numbers[0])
         let second = numbers.filter { pacer.isNext($0) }
-        let early = pacer.awaitPlaceLonger(numbers[1], now: start + WaitingLinks.maximumWaitTime)
-        let late = pacer.awaitPlaceLonger(numbers[1], now: start + MeshLinkPacer.maximumPlaceWaitTime)
+        let early = pacer.awaitSlotLonger(numbers[1], now: start + WaitingLinks.maximumWaitTime)
+        let late = pacer.awaitSlotLonger(numbers[1], now: start + MeshLinkPacer.maximumSlotWaitTime)
         let third = numbers.filter { pacer.isNext($0) }
         #expect(early == .wait(numbers[1]))
         #expect(second == [numbers[1]] && late == .close && third == [numbers[2]])
         isOpen.withLock { $0 = false }
-        let closed = pacer.hasLinksAwaitingPlace(from: host)
+        let closed = pacer.hasLinksAwaitingSlot(from: host)
         #expect(!closed)
     }
 
-    @Test func `R3: links that wait for places leave the links that wait for the rate their room`() {
+    @Test func `R3: links that wait for slots leave the links that wait for the rate their room`() {
         var pacer = MeshLinkPacer()
         for host in 1...20 {
-            for _ in 0..<MeshLinkPacer.placeQueueCapacity {
-                _ = pacer.awaitPlace(address("10.0.0.\(host)"), isOpen: { true }, now: start)
+            for _ in 0..<MeshLinkPacer.slotQueueCapacity {
+                _ = pacer.awaitSlot(address("10.0.0.\(host)"), isOpen: { true }, now: start)
             }
         }
         let host = address("192.0.2.1")

@@ -1,5 +1,4 @@
 import NearshareBase
-import NearshareCrypto
 import NearshareDirect
 import NearshareInterfaces
 import NearshareTestTraits
@@ -7,6 +6,7 @@ import NearshareTesting
 import Synchronization
 import Testing
 
+@testable import NearshareCrypto
 @testable import NearshareEngine
 
 /// Nodes that join a room in any order.

@@ -138,7 +138,7 @@ import Testing
             let third = try await invite(isRemembered: false)
             defer { third.close() }
             try await wait(for: .refuse(id, .expired), on: third)
-            // As an earlier version does: this program has forgotten it, so that it is no member that joins again.
+            // An earlier version does so. This program has forgotten it, so that it is no member that joins again.
             let silent = try await invite(isRemembered: nil)
             defer { silent.close() }
             try await wait(for: .refuse(id, .expired), on: silent)

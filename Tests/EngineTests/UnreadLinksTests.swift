@@ -58,7 +58,7 @@ import Testing
         #expect(isMesh && link.reportsAtWrites.withLock { $0 } == [true])
     }
 
-    @Test("R3: of the links that are told that there is no place, a source has its share") func refusals() {
+    @Test("R3: of the links that are told that there is no slot, a source has its share") func refusals() {
         var refusals = RefusedLinks()
         let sources = (1...3).map { LinkSource(LinkAddress(host: "10.0.0.\($0)", port: 1)) }
         let begun = [0, 0, 0, 1, 1, 2].map { refusals.begin(sources[$0]) }

@@ -96,7 +96,7 @@ class FloodStory(Story):
                 peer.handshake(peer.wait_for_peer("anna", 0.5))
                 peer.wait_for("session", timeout=5)
                 return peer
-        self.fail(f"{name} found no place\n{peer.story()}")
+        self.fail(f"{name} found no slot\n{peer.story()}")
 
     @staticmethod
     def end(process):

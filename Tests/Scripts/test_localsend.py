@@ -573,7 +573,7 @@ class LocalSendStory(Story):
         self.receiver()
         sender = self.modern()
         held = []
-        # Each waits for the answer to an offer, or sends a file, so that it keeps its place.
+        # Each waits for the answer to an offer, or sends a file, so that it keeps its slot.
         offers = [sender.offer([LocalSendPeer.file("a", f"{number}", bytes(1000))])[1] for number in range(4)]
         statuses = set()
         for _ in range(40):
@@ -597,7 +597,7 @@ class LocalSendStory(Story):
         self.assertIn("503", statuses, offers)
         for connection in held:
             connection.close()
-        wait_until(lambda: self.is_answered(sender), "a place")
+        wait_until(lambda: self.is_answered(sender), "a slot")
 
     @staticmethod
     def is_answered(sender):

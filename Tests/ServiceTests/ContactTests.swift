@@ -563,7 +563,7 @@ struct FriendCandidateTests {
             Issue.record("a connection to a peer that is known")
             throw NodeError.notFound("", nearby: [])
         }
-        guard case .known(let candidate) = match, candidate.fingerprint == anna.fingerprint else {
+        guard case .authenticated(let candidate) = match, candidate.fingerprint == anna.fingerprint else {
             Issue.record("\(match)")
             return
         }

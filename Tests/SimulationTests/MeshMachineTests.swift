@@ -186,7 +186,7 @@ import Testing
             let early = join(&machine, from: "lo", key: 14, at: time)
             try #require(early == nil, "\(time) ms")
         }
-        // A place is free for a moment.
+        // A slot is free for a moment.
         machine.linkDown(taken[11], now: moment(22_000))
         let returned = try #require(join(&machine, from: "lo", key: 14, at: 22_010))
         let ben = try #require(join(&machine, from: "lo", key: 2, at: 22_020))
@@ -194,8 +194,8 @@ import Testing
         #expect(replaced == [returned] && machine.isOpen(anna) && machine.isOpen(ben))
     }
 
-    @Test("R3: while a place is free no neighbour gives way, whatever it relays or brings, and however often it returns")
-    func freePlaces() throws {
+    @Test("R3: while a slot is free no neighbour gives way, whatever it relays or brings, and however often it returns")
+    func freeSlots() throws {
         var machine = machine()
         let excessive = try #require(join(&machine, from: "lo", key: 10, at: 0))
         flood(&machine, over: excessive, key: 10, at: 10)
@@ -264,7 +264,7 @@ import Testing
     }
 
     @Test(
-        "R3: a new key for each link from the newcomer's own address: she finds a place, and keeps it for 12 seconds",
+        "R3: a new key for each link from the newcomer's own address: she finds a slot, and keeps it for 12 seconds",
         arguments: seeds(0..<6))
     func newKeys(seed: UInt64) throws {
         var machine = machine()

@@ -35,7 +35,7 @@ package final class LocalSendServer: Sendable {
         /// Rate of `info` and `register`: an app that looks around sends a few.
         var lookups = SourceRateLimiter(atMost: 30, ofAll: 300, within: .seconds(10))
         var bodies = PartialBodies()
-        /// Connections that are told that there is no place for them.
+        /// Connections that are told that there is no slot for them.
         var rejectionCount = 0
         var isStopping = false
         var isInGroup = false
@@ -51,7 +51,7 @@ package final class LocalSendServer: Sendable {
         package var answer = Duration.seconds(300)
         /// The time for which a sender may send no file of a session, before it ends.
         package var silence = Duration.seconds(120)
-        /// The handshake and the one response of a connection without a place.
+        /// The handshake and the one response of a connection without a slot.
         package var rejection = Duration.seconds(5)
 
         package init() {}
@@ -74,7 +74,7 @@ package final class LocalSendServer: Sendable {
 
     /// The time in which a device learns that a session has ended.
     private static let cancelTimeout = Duration.seconds(3)
-    /// Limit on connections that get a response although there is no place for them; others are closed. A handshake costs a
+    /// Limit on connections that get a response although there is no slot for them; others are closed. A handshake costs a
     /// signature.
     private static let maximumRejectionCount = 4
     /// Limit on what a rejected client sends further, in bytes.
@@ -115,7 +115,7 @@ package final class LocalSendServer: Sendable {
             { self.serveRequests(on: link, activity) })
     }
 
-    /// Prepares the response to a connection for which there is no place.
+    /// Prepares the response to a connection for which there is no slot.
     /// - Returns: nil when there are too many of them as well.
     func rejection(of link: any StreamLink) -> (@Sendable () async -> Void)? {
         let isAllowed = state.withLock { state in

@@ -113,35 +113,35 @@ package final class MeshDriver: Sendable {
             }
             return link.close()
         }
-        guard let id = await awaitPlace(for: link) else {
-            if !isStopping { settings.log.debug("mesh: link to \(link.remote) closed: it got no place") }
+        guard let id = await awaitSlot(for: link) else {
+            if !isStopping { settings.log.debug("mesh: link to \(link.remote) closed: it got no slot") }
             return link.close()
         }
         await router.run(over: link, as: id)
     }
 
-    /// Gives a neighbour's link a place in the mesh: at once when there is room or another link gives way, otherwise after the
+    /// Gives a neighbour's link a slot in the mesh: at once when there is room or another link gives way, otherwise after the
     /// links of its source that have waited longer.
     /// - Returns: nil at the timeout, when the peer has closed the link, or when the node stops.
-    private func awaitPlace(for link: any StreamLink) async -> MeshLinkID? {
-        let hasPredecessors = pacer.withLock { $0.hasLinksAwaitingPlace(from: link.remote) }
+    private func awaitSlot(for link: any StreamLink) async -> MeshLinkID? {
+        let hasPredecessors = pacer.withLock { $0.hasLinksAwaitingSlot(from: link.remote) }
         if !hasPredecessors, let id = router.open(link) { return id }
         let step = pacer.withLock { pacer in
-            pacer.awaitPlace(link.remote, isOpen: { !link.isFinishedByPeer }, now: settings.clock())
+            pacer.awaitSlot(link.remote, isOpen: { !link.isFinishedByPeer }, now: settings.clock())
         }
-        var place: MeshLinkID?
+        var slot: MeshLinkID?
         _ = await WaitingLinks.awaitTurn(
             after: step, stopping: tasks.stopping,
             admit: { number in
                 guard pacer.withLock({ $0.isNext(number) }), let id = router.open(link) else {
-                    return pacer.withLock { $0.awaitPlaceLonger(number, now: settings.clock()) }
+                    return pacer.withLock { $0.awaitSlotLonger(number, now: settings.clock()) }
                 }
-                place = id
-                pacer.withLock { $0.removeAwaitingPlace(number) }
+                slot = id
+                pacer.withLock { $0.removeAwaitingSlot(number) }
                 return .serve
             },
-            remove: { number in pacer.withLock { $0.removeAwaitingPlace(number) } })
-        return place
+            remove: { number in pacer.withLock { $0.removeAwaitingSlot(number) } })
+        return slot
     }
 
     private func admit(_ link: any StreamLink) async -> Bool {

@@ -11,7 +11,7 @@ internal import NearshareInterfaces
 ///
 ///     served ──a link gives way, none of the source waits──────────────────────► in the mesh
 ///        └─otherwise─► waits ──► the oldest of its source, and a link gives way ──► in the mesh
-///                        └─► closed after ``maximumPlaceWaitTime``
+///                        └─► closed after ``maximumSlotWaitTime``
 ///
 /// A host that opens links and closes them at once has none of them served beyond the rate. A newcomer at the same address keeps its
 /// link open, and is served before those that are held for less: of the links of one address that wait, the oldest comes first. An
@@ -30,7 +30,7 @@ struct MeshLinkPacer: Sendable {
         atMost: Self.openingsPerAddress - 1, ofAll: Self.openings, within: Self.period)
     private var waited = SourceRateLimiter(atMost: Self.openingsPerAddress, ofAll: Self.openings, within: Self.period)
     private var waiting = WaitingLinks()
-    private var waitingForPlace = WaitingLinks()
+    private var waitingForSlot = WaitingLinks()
 
     /// Decides about a new link.
     /// - Parameter isOpen: whether the peer has not closed it; asked only beyond the rate.
@@ -56,39 +56,39 @@ struct MeshLinkPacer: Sendable {
     /// Removes a link that waits no longer for the rate.
     mutating func remove(_ number: UInt64) { waiting.remove(number) }
 
-    // MARK: Places
+    // MARK: Slots
 
-    /// Links of a source that wait for a place, besides those that wait for the rate.
-    static let placeQueueCapacity = 32
-    /// The longest wait for a place: longer than sixteen programs at one address take to pass by, with a new key for each link, of
+    /// Links of a source that wait for a slot, besides those that wait for the rate.
+    static let slotQueueCapacity = 32
+    /// The longest wait for a slot: longer than sixteen programs at one address take to pass by, with a new key for each link, of
     /// which four or five wait and one is served in ``MeshMachine/displacementPause``.
-    static let maximumPlaceWaitTime = Duration.seconds(15)
+    static let maximumSlotWaitTime = Duration.seconds(15)
 
-    /// Whether links of the same source wait for a place, so that a new one has to wait behind them.
-    mutating func hasLinksAwaitingPlace(from address: LinkAddress) -> Bool {
-        waitingForPlace.hasLinks(in: address.sourceName)
+    /// Whether links of the same source wait for a slot, so that a new one has to wait behind them.
+    mutating func hasLinksAwaitingSlot(from address: LinkAddress) -> Bool {
+        waitingForSlot.hasLinks(in: address.sourceName)
     }
 
     /// Lets a link wait for which no other one gives way yet, behind those of its source that were opened before it. Where links
-    /// that are refused were closed, the place that becomes free would go to the one that happens to be opened next, of the source
+    /// that are refused were closed, the slot that becomes free would go to the one that happens to be opened next, of the source
     /// that opens most.
-    mutating func awaitPlace(
+    mutating func awaitSlot(
         _ address: LinkAddress, isOpen: @escaping @Sendable () -> Bool, now: MonotonicInstant
     ) -> WaitingLinks.Step {
         let queue = address.sourceName
-        guard isOpen(), waitingForPlace.count(in: queue) < Self.placeQueueCapacity else { return .close }
-        return waitingForPlace.insert(address, queue: queue, isOpen: isOpen, now: now)
+        guard isOpen(), waitingForSlot.count(in: queue) < Self.slotQueueCapacity else { return .close }
+        return waitingForSlot.insert(address, queue: queue, isOpen: isOpen, now: now)
     }
 
-    /// Whether a link that waits for a place is the next one of its source.
-    mutating func isNext(_ number: UInt64) -> Bool { waitingForPlace.addressOfFirst(number) != nil }
+    /// Whether a link that waits for a slot is the next one of its source.
+    mutating func isNext(_ number: UInt64) -> Bool { waitingForSlot.addressOfFirst(number) != nil }
 
     /// Lets a link wait on for which no other one gives way yet.
-    mutating func awaitPlaceLonger(_ number: UInt64, now: MonotonicInstant) -> WaitingLinks.Step {
-        waitingForPlace.isOpen(number)
-            ? waitingForPlace.waitOn(number, atMost: Self.maximumPlaceWaitTime, now: now) : .close
+    mutating func awaitSlotLonger(_ number: UInt64, now: MonotonicInstant) -> WaitingLinks.Step {
+        waitingForSlot.isOpen(number)
+            ? waitingForSlot.waitOn(number, atMost: Self.maximumSlotWaitTime, now: now) : .close
     }
 
-    /// Removes a link that waits no longer for a place.
-    mutating func removeAwaitingPlace(_ number: UInt64) { waitingForPlace.remove(number) }
+    /// Removes a link that waits no longer for a slot.
+    mutating func removeAwaitingSlot(_ number: UInt64) { waitingForSlot.remove(number) }
 }

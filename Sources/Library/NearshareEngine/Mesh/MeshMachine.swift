@@ -26,7 +26,7 @@ package struct MeshMachine: Machine {
     private var openings = LinkOpenings<String>()
     /// Link openings of neighbours that have proven their keys.
     private var returns = LinkOpenings<PeerID>()
-    /// When a link of each address last took the place of a proven neighbour at the same address.
+    /// When a link of each address last took the slot of a proven neighbour at the same address.
     private var displacements: [String: MonotonicInstant] = [:]
     private var lastLink: UInt64 = 0
     /// Links that gave way to others, and are to be closed.
@@ -91,11 +91,11 @@ package struct MeshMachine: Machine {
     }
 
     /// The link that gives way to a new one: the oldest of those that give way first, and among these of the address with most
-    /// links in the last minute, closed ones included. An address takes no place from one that had fewer, and from a proven
+    /// links in the last minute, closed ones included. An address takes no slot from one that had fewer, and from a proven
     /// neighbour none from one that had as many: a peer that returns pushes out none that came once. The same holds for keys: a
     /// neighbour that has returned within a minute gives way before one that came once, and one that asks for more than its limits
     /// permit before others of its address, the one with the largest excess first. The latter counts as one that has returned when
-    /// it comes again within a minute, however long it was there: it keeps a place only until another link needs one.
+    /// it comes again within a minute, however long it was there: it keeps a slot only until another link needs one.
     private mutating func replaceable(by address: String?, _ friends: Set<PeerID>, now: MonotonicInstant) -> MeshLinkID? {
         let counts = openings.counts(including: links.values.compactMap(\.address), now: now)
         let own = address.flatMap { counts[$0] } ?? 0
@@ -132,7 +132,7 @@ package struct MeshMachine: Machine {
         let first = candidates.min {
             ($0.order, -$0.count, -$0.excess, $0.id.rawValue) < ($1.order, -$1.count, -$1.excess, $1.id.rawValue)
         }
-        // An address takes the place of a neighbour that came once when it has proven who is at the end of all its other links.
+        // An address takes the slot of a neighbour that came once when it has proven who is at the end of all its other links.
         guard let first, !isOwnUnproven || !router.linkAuthentication(of: first.id).isProven || first.order < 3 else {
             return nil
         }

@@ -35,7 +35,7 @@ final class NeighbourConnector: Sendable {
     /// Time in which the node with the lower id connects, before the other one does.
     private static let initiatorTime = Duration.seconds(3)
     /// Time in which the node at the other end proves that it is the one that was announced: longer than a link may wait there for
-    /// the rate of its address and for a place.
+    /// the rate of its address and for a slot.
     private static let proofTime = Duration.seconds(22)
 
     init(_ settings: NodeSettings, _ router: RouterDriver, _ tasks: OwnedTasks) {

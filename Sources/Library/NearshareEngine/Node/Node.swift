@@ -31,7 +31,7 @@ public final class Node: Sendable {
     struct State {
         var links = LinkRegistry()
         var unreadLinks = UnreadLinks()
-        /// Links that are only told that there is no place for them.
+        /// Links that are only told that there is no slot for them.
         var refusals = RefusedLinks()
         var handshakes = HandshakePacer()
         var listeners = ListenerRegistry()

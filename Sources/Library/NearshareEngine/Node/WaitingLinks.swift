@@ -1,7 +1,7 @@
 internal import NearshareBase
 internal import NearshareInterfaces
 
-/// Links that wait until a rate permits to serve them, or until there is a place, in the order in which they were opened.
+/// Links that wait until a rate permits to serve them, or until a slot is free, in the order in which they were opened.
 struct WaitingLinks: Sendable {
     enum Step: Sendable, Hashable {
         case serve

@@ -34,7 +34,7 @@ package final class PageServer: Sendable {
         var requests: [PageMachine.OfferID: OpenRequest] = [:]
         /// ``PageRequest/unencryptedDownload`` of the downloads.
         var unencryptedDownloads: [PageMachine.OfferID: Promise<Bool>] = [:]
-        /// Connections that are only told that there is no place for them.
+        /// Connections that are only told that there is no slot for them.
         var refusals = RefusedLinks()
         /// Browsers get one more response each.
         var isStopping = false
@@ -102,7 +102,7 @@ package final class PageServer: Sendable {
             on: link, until: { connection.deadline(after: timeout) }, { self.serveRequests(on: connection) })
     }
 
-    /// Prepares the response to a connection for which there is no place.
+    /// Prepares the response to a connection for which there is no slot.
     /// - Returns: nil when there are too many of them as well.
     func rejection(of link: any StreamLink) -> (@Sendable () async -> Void)? {
         let source = LinkSource(link.remote)
