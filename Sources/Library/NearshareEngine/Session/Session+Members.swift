@@ -277,87 +277,22 @@ extension Session {
             var open = OpenInvitations()
             // The links to the peer before the invitation.
             var earlierLinks: [SessionLink] = []
-            @Sendable func join(_ known: LinkPeerInfo) -> Result<SessionLink, SessionError> {
-                let joined = self.join(driver, link, known, isInitiator: true)
-                if case .failure(let reason) = joined {
-                    // The peer has accepted, and would be a member of a session without others.
-                    if reason == .full { driver.send(.refuse(id, .full)) }
-                    driver.send(.withdraw(id))
-                    driver.close(.goingAway)
-                }
-                return joined
-            }
             for await event in driver.events {
                 known.learn(from: event)
                 switch event {
                 case .established(let peer, let handshake):
-                    let rejectionReason =
-                        outgoingLink.rejectionReason(to: peer, at: link.remote, node.settings) ?? removal(of: peer)
-                    // The program's own invitation of a peer that is not a member asks again.
-                    let mayRemember = outgoingLink.mayAskUser && (outgoingLink.purpose != .program || isMember(peer.id))
-                    let isRemembered = mayRemember && remembers(peer)
-                    if let rejectionReason {
-                        outgoingLink.outcome.fulfil(.failure(rejectionReason))
+                    earlierLinks = linksTo(peer.id)
+                    if let failure = sendInvitation(to: peer, at: link.remote, handshake, on: driver, outgoingLink) {
+                        outgoingLink.outcome.fulfil(.failure(failure))
                         driver.close(.goingAway)
-                    } else if outgoingLink.mayAskUser, outgoingLink.purpose != .program,
-                        state.withLock({ $0.members.hasDeclined(peer.id) })
-                    {
-                        // Before the other user is asked.
-                        outgoingLink.outcome.fulfil(.failure(Self.declinedKey(of: peer.id)))
-                        driver.close(.goingAway)
-                    } else if outgoingLink.purpose == .member, outgoingLink.mayAskUser, !isRemembered {
-                        // Forgotten meanwhile: the next attempt asks.
-                        outgoingLink.outcome.fulfil(.failure(Self.questionElsewhere))
-                        driver.close(.goingAway)
-                    } else if !outgoingLink.beginInvitation(
-                        of: peer.id, isRemembered: isRemembered, now: node.settings.clock())
-                    {
-                        outgoingLink.outcome.fulfil(.failure(Self.questionElsewhere))
-                        driver.close(.goingAway)
-                    } else {
-                        earlierLinks = linksTo(peer.id)
-                        if outgoingLink.mayAskUser, room == nil {
-                            driver.send(SessionFrame.statement(id, isRemembered: isRemembered))
-                        }
-                        driver.send(
-                            outgoingLink.frame(
-                                on: handshake.handshakeHash, random: node.settings.random, isRemembered: isRemembered))
-                        outgoingLink.invited.fulfil()
                     }
                 case .shortCode(let code):
                     open.setShortCode(code)
                     // A link that is being closed, to a peer that is not invited, causes no question.
                     guard outgoingLink.invited.current != nil, let peer = known.peer(node.settings) else { continue }
-                    // Where this node remembers the peer, another member may have announced it since.
-                    let voucher = outgoingLink.voucher ?? (outgoingLink.isRemembered ? announcer(of: peer.id) : nil)
-                    let check = IdentityCheck(peer: peer, shortCode: code.description, voucher: voucher)
                     let peerInfo = known
                     node.start { [self] in
-                        let decision: KeyDecision = await firstResult(
-                            of: { await self.decide(about: check, on: outgoingLink, at: link.remote) },
-                            { () -> KeyDecision in
-                                // The user's answer is no longer needed.
-                                await outgoingLink.waitUntilSettled()
-                                return .postponed(Self.questionElsewhere)
-                            })
-                        let isTrusted: Bool
-                        switch decision {
-                        case .trusted: isTrusted = true
-                        case .untrusted: isTrusted = false
-                        case .postponed(let reason):
-                            if !outgoingLink.isOver {
-                                outgoingLink.outcome.fulfil(.failure(reason))
-                                driver.send(.withdraw(id))
-                                driver.close(.done)
-                            }
-                            return
-                        }
-                        if isTrusted, outgoingLink.roomAsksUser { driver.send(.confirm(id, proof: SessionRoom.agreement)) }
-                        let queuedFrames = outgoingLink.recordTrust(isTrusted) { join(peerInfo) }
-                        guard isTrusted else { return abandon(driver, outgoingLink, because: Self.unconfirmedCode) }
-                        // The link may have ended while a user was deciding.
-                        if outgoingLink.isOver, let sessionLink = outgoingLink.link { remove(sessionLink) }
-                        for (frame, sessionLink) in queuedFrames { handle(frame, from: sessionLink) }
+                        await joinWhenTrusted(peer, shortCode: code, over: link, driver, peerInfo, outgoingLink)
                     }
                 case .session(.share(id, let share)):
                     guard let invitation = outgoingLink.invitation(answering: share, now: node.settings.clock()) else {
@@ -373,26 +308,10 @@ extension Session {
                         continue
                     }
                     let peerInfo = known
-                    let queuedFrames = outgoingLink.recordAcceptance { join(peerInfo) }
+                    let queuedFrames = outgoingLink.recordAcceptance { joinOrWithdraw(driver, link, peerInfo) }
                     for (frame, sessionLink) in queuedFrames { handle(frame, from: sessionLink) }
                 case .session(.refuse(id, let reason)):
-                    let peer = known.proven
-                    if reason == .unknown, outgoingLink.purpose == .program, let peer, await becomesMember(peer) {
-                        outgoingLink.outcome.fulfil(.success(peer.id))
-                    }
-                    // Before the outcome, after which the peer is invited again. With a link that has joined since, both ends have
-                    // agreed meanwhile; an earlier one may be that of the program before.
-                    if reason == .unremembered, let peer,
-                        linksTo(peer.id).allSatisfy({ link in earlierLinks.contains { $0 === link } })
-                    {
-                        forget(peer.fingerprint)
-                    }
-                    if reason == .expired { outgoingLink.recordUnanswered(now: node.settings.clock()) }
-                    outgoingLink.outcome.fulfil(.failure(SessionError(reason)))
-                    driver.close(.done)
-                    guard let peer else { break }
-                    if reason == .removed { endIfFounder(peer.fingerprint) }
-                    if reason == .full { recordRefusal(of: peer) }
+                    await handleRefusal(reason, by: known.proven, on: driver, outgoingLink, earlierLinks: earlierLinks)
                 case .session(let frame):
                     if let sessionLink = outgoingLink.linkOrQueue(frame) { handle(frame, from: sessionLink) }
                 case .invited(let offer, let expiry):
@@ -412,6 +331,102 @@ extension Session {
                 }
             }
         }
+    }
+
+    /// Sends the first frames on a link to a peer with a proven key.
+    /// - Returns: the reason where the peer is not invited on this link.
+    private func sendInvitation(
+        to peer: AuthenticatedPeer, at remote: LinkAddress, _ handshake: HandshakeResult, on driver: LinkDriver,
+        _ outgoingLink: OutgoingSessionLink
+    ) -> SessionError? {
+        let rejectionReason = outgoingLink.rejectionReason(to: peer, at: remote, node.settings) ?? removal(of: peer)
+        // The program's own invitation of a peer that is not a member asks again.
+        let mayRemember = outgoingLink.mayAskUser && (outgoingLink.purpose != .program || isMember(peer.id))
+        let isRemembered = mayRemember && remembers(peer)
+        if let rejectionReason { return rejectionReason }
+        // Before the other user is asked.
+        if outgoingLink.mayAskUser, outgoingLink.purpose != .program, state.withLock({ $0.members.hasDeclined(peer.id) }) {
+            return Self.declinedKey(of: peer.id)
+        }
+        // Forgotten meanwhile: the next attempt asks.
+        if outgoingLink.purpose == .member, outgoingLink.mayAskUser, !isRemembered { return Self.questionElsewhere }
+        guard outgoingLink.beginInvitation(of: peer.id, isRemembered: isRemembered, now: node.settings.clock()) else {
+            return Self.questionElsewhere
+        }
+        if outgoingLink.mayAskUser, room == nil { driver.send(SessionFrame.statement(id, isRemembered: isRemembered)) }
+        driver.send(
+            outgoingLink.frame(on: handshake.handshakeHash, random: node.settings.random, isRemembered: isRemembered))
+        outgoingLink.invited.fulfil()
+        return nil
+    }
+
+    /// Decides about the key of a peer that this node has invited, and joins with the peer once it has accepted.
+    private func joinWhenTrusted(
+        _ peer: Peer, shortCode: ShortAuthenticationDigits, over link: any StreamLink, _ driver: LinkDriver,
+        _ known: LinkPeerInfo, _ outgoingLink: OutgoingSessionLink
+    ) async {
+        // Where this node remembers the peer, another member may have announced it since.
+        let voucher = outgoingLink.voucher ?? (outgoingLink.isRemembered ? announcer(of: peer.id) : nil)
+        let check = IdentityCheck(peer: peer, shortCode: shortCode.description, voucher: voucher)
+        let decision: KeyDecision = await firstResult(
+            of: { await self.decide(about: check, on: outgoingLink, at: link.remote) },
+            { () -> KeyDecision in
+                // The user's answer is no longer needed.
+                await outgoingLink.waitUntilSettled()
+                return .postponed(Self.questionElsewhere)
+            })
+        switch decision {
+        case .trusted:
+            if outgoingLink.roomAsksUser { driver.send(.confirm(id, proof: SessionRoom.agreement)) }
+            let queuedFrames = outgoingLink.recordTrust(true) { joinOrWithdraw(driver, link, known) }
+            // The link may have ended while a user was deciding.
+            if outgoingLink.isOver, let sessionLink = outgoingLink.link { remove(sessionLink) }
+            for (frame, sessionLink) in queuedFrames { handle(frame, from: sessionLink) }
+        case .untrusted:
+            _ = outgoingLink.recordTrust(false) { joinOrWithdraw(driver, link, known) }
+            abandon(driver, outgoingLink, because: Self.unconfirmedCode)
+        case .postponed(let reason):
+            guard !outgoingLink.isOver else { return }
+            outgoingLink.outcome.fulfil(.failure(reason))
+            driver.send(.withdraw(id))
+            driver.close(.done)
+        }
+    }
+
+    /// Adds a link to the session whose peer has accepted; where that fails, withdraws the invitation.
+    private func joinOrWithdraw(
+        _ driver: LinkDriver, _ link: any StreamLink, _ known: LinkPeerInfo
+    ) -> Result<SessionLink, SessionError> {
+        let joined = join(driver, link, known, isInitiator: true)
+        if case .failure(let reason) = joined {
+            // The peer has accepted, and would be a member of a session without others.
+            if reason == .full { driver.send(.refuse(id, .full)) }
+            driver.send(.withdraw(id))
+            driver.close(.goingAway)
+        }
+        return joined
+    }
+
+    /// - Parameter earlierLinks: the links to the peer before the invitation.
+    private func handleRefusal(
+        _ reason: SessionRefusal, by peer: AuthenticatedPeer?, on driver: LinkDriver, _ outgoingLink: OutgoingSessionLink,
+        earlierLinks: [SessionLink]
+    ) async {
+        if reason == .unknown, outgoingLink.purpose == .program, let peer, await becomesMember(peer) {
+            // The failure below has no effect then.
+            outgoingLink.outcome.fulfil(.success(peer.id))
+        }
+        // Before the outcome, after which the peer is invited again. With a link that has joined since, both ends have agreed
+        // meanwhile; an earlier one may be that of the program before.
+        if reason == .unremembered, let peer, linksTo(peer.id).allSatisfy({ link in earlierLinks.contains { $0 === link } }) {
+            forget(peer.fingerprint)
+        }
+        if reason == .expired { outgoingLink.recordUnanswered(now: node.settings.clock()) }
+        outgoingLink.outcome.fulfil(.failure(SessionError(reason)))
+        driver.close(.done)
+        guard let peer else { return }
+        if reason == .removed { endIfFounder(peer.fingerprint) }
+        if reason == .full { recordRefusal(of: peer) }
     }
 
     /// The decision about the key of a peer that this node invites.
