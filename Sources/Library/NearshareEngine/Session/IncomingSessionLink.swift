@@ -241,16 +241,16 @@ extension Node {
             // Both users are asked, or neither is.
             let isRemembered = statement(in: context, on: incoming, into: id, session)
             let isMember = session?.isMember(peer.id) == true
-            if let session, let proven = known.proven, isRemembered == true, isMember || session.room != nil,
-                session.asksUser, !session.remembers(proven, named: peer.name), !session.hasDeclined(peer)
+            if let session, let proven = known.proven, session.asksUser, isRemembered != false {
+                session.forgetVoucherOnNameClash(of: proven, named: peer.name)
+            }
+            let remembersPeer = session?.remembers(peer.fingerprint) == true
+            if let session, isRemembered == true, isMember || session.room != nil, session.asksUser, !remembersPeer,
+                !session.hasDeclined(peer)
             {
                 return incoming.driver.send(.refuse(id, .unremembered))
             }
-            let needsNoQuestion = session.map { session in
-                !session.asksUser
-                    || isRemembered != false && known.proven.map { session.remembers($0, named: peer.name) } ?? false
-            }
-            if let session, isMember, needsNoQuestion == true {
+            if let session, isMember, !session.asksUser || isRemembered != false && remembersPeer {
                 incoming.driver.reserve(until: expiry)
                 start { await self.readmit(peer, on: incoming, into: session, known) }
                 return

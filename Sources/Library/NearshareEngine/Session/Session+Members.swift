@@ -342,14 +342,14 @@ extension Session {
         let rejectionReason = outgoingLink.rejectionReason(to: peer, at: remote, node.settings) ?? removal(of: peer)
         // The program's own invitation of a peer that is not a member asks again.
         let mayRemember = outgoingLink.mayAskUser && (outgoingLink.purpose != .program || isMember(peer.id))
-        let isRemembered = mayRemember && remembers(peer)
+        if mayRemember { forgetVoucherOnNameClash(of: peer) }
+        let isRemembered = mayRemember && remembers(peer.fingerprint)
         if let rejectionReason { return rejectionReason }
         // Before the other user is asked.
         if outgoingLink.mayAskUser, outgoingLink.purpose != .program, state.withLock({ $0.members.hasDeclined(peer.id) }) {
             return Self.declinedKey(of: peer.id)
         }
-        // Forgotten meanwhile: the next attempt asks.
-        if outgoingLink.purpose == .member, outgoingLink.mayAskUser, !isRemembered { return Self.questionElsewhere }
+        if outgoingLink.purpose == .member, outgoingLink.mayAskUser, !isRemembered { return Self.forgotten }
         guard outgoingLink.beginInvitation(of: peer.id, isRemembered: isRemembered, now: node.settings.clock()) else {
             return Self.questionElsewhere
         }
@@ -446,9 +446,9 @@ extension Session {
         }
         guard let proven = check.peer.proven else { return .untrusted }
         guard outgoingLink.mayAskUser else { return await judged(asksAgain: outgoingLink.purpose == .program) }
-        // Forgotten since it was stated, because the peer has restarted, or its name is that of another one: the next attempt asks.
         if outgoingLink.isRemembered {
-            return remembers(proven, named: check.peer.name) ? await judged() : .postponed(Self.questionElsewhere)
+            forgetVoucherOnNameClash(of: proven, named: check.peer.name)
+            return remembers(proven.fingerprint) ? await judged() : .postponed(Self.forgotten)
         }
         if outgoingLink.waitsToAsk(own: node.id, about: proven.id),
             await outgoingLink.isSettled(within: SessionQuestions.crossingTime) || Task.isCancelled
@@ -470,6 +470,10 @@ extension Session {
 
     private static let tooManyQuestions = SessionError.unavailable(
         "the user was asked about too many peers within a minute; the session asks about this one later")
+    /// The failure of an invitation that states that this node remembers the peer. The peer has restarted since, or its name is
+    /// that of another one: the next attempt asks.
+    private static let forgotten = SessionError.unavailable(
+        "the session does not remember the peer's key any more; both users are asked at the next attempt")
     private static let questionElsewhere = SessionError.unavailable(
         "the user is being asked about the peer on another link, or has not answered in time; try again in a minute")
     private static func declinedKey(of id: PeerID) -> SessionError {

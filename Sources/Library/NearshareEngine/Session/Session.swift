@@ -474,21 +474,18 @@ public final class Session: Sendable {
     /// Whether this node joins with a member again without asking its user.
     func remembers(_ fingerprint: Fingerprint) -> Bool { state.withLock { $0.members.remembers(fingerprint) } }
 
-    /// Whether this node joins with a peer again without asking its user. Another member's word does not count, and is forgotten,
-    /// where the user knows the name with another key: then the user is asked in spite of it.
-    /// - Parameter name: nil for that in the roster.
-    func remembers(_ peer: AuthenticatedPeer, named name: DisplayName? = nil) -> Bool {
+    /// Forgets which member vouches for a peer's key where the user knows the peer's name with another key: the user is asked then.
+    /// - Parameter name: nil for the name in the roster.
+    func forgetVoucherOnNameClash(of peer: AuthenticatedPeer, named name: DisplayName? = nil) {
         let known = state.withLock { state in
             state.members.roster.announcer(of: peer.id).flatMap { _ in name ?? state.members.roster.member(peer.id)?.name }
         }
-        if settings.trust.asksUser, let known, case .nameClash = node.settings.trustStatus(peer, known) {
-            let now = node.settings.clock()
-            state.withLock { $0.members.roster.forgetAnnouncer(of: peer.id, now: now) }
-        }
-        return remembers(peer.fingerprint)
+        guard settings.trust.asksUser, let known, case .nameClash = node.settings.trustStatus(peer, known) else { return }
+        let now = node.settings.clock()
+        state.withLock { $0.members.roster.forgetAnnouncer(of: peer.id, now: now) }
     }
 
-    /// Forgets the answers for a peer's key, because the peer has forgotten its own: both users are asked.
+    /// Forgets the answers for a peer's key, because the peer has forgotten its answers: both users are asked.
     func forget(_ fingerprint: Fingerprint) {
         let now = node.settings.clock()
         state.withLock { $0.members.forget(fingerprint, now: now) }
