@@ -4,22 +4,30 @@ internal import NearshareDirect
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// The members of a session with their channels and links, and the keys that were decided about.
+/// The members of a session with their channels and links, and the decisions about keys:
+///
+/// | keys | recorded | forgotten |
+/// |---|---|---|
+/// | `memberKeys` | when a link has joined | when the member has left, or has forgotten this node |
+/// | `acceptedKeys` | at a yes of the user or the policy | when a link has joined, which makes them mutual; at a no |
+/// | `mutualKeys` | when a link has joined with an accepted key | at a no; when the peer has forgotten this node |
+/// | `declinedKeys` | at a no of the user | at a yes |
 struct SessionMembers {
     var roster: SessionRoster
     private var memberships: [PeerID: SessionMembership] = [:]
-    /// Keys that were decided about: a member that reconnects is accepted without a question.
-    private var trustedKeys: [PeerID: Fingerprint] = [:]
+    /// Keys of present members: a member that reconnects is accepted without a question.
+    private var memberKeys: [PeerID: Fingerprint] = [:]
     /// Keys that the user has declined, the latest last: a peer that tries again causes no further question. One for which another
     /// member vouches may be a member nevertheless.
     private var declinedKeys: [Fingerprint] = []
     /// Keys that the user or the policy has agreed to, and that no link has joined with since, the latest last.
-    private var agreedKeys: [Fingerprint] = []
+    private var acceptedKeys: [Fingerprint] = []
     /// Keys that both ends have agreed to, the latest last: a peer that comes back and remembers as well causes no further question.
-    private var confirmedKeys: [Fingerprint] = []
-    /// Limit on the keys that are remembered of each kind. Each takes an answer of the user, or of the program in the user's place.
+    private var mutualKeys: [Fingerprint] = []
+    /// Limit on the keys of each kind. Recording one takes an answer of the user, or of the program in the user's place.
     private static let maximumAnsweredCount = 1024
-    /// The time in which two members hear of each other from others, and a refusal may only mean that one has not yet.
+    /// The time in which two members hear of each other from others. Until then, a refusal as not remembered may only mean that the
+    /// peer has not heard of this node yet.
     private static let announcementTime = Duration.seconds(5)
     /// The channels of members that have left, for receipts. They contain no messages.
     private var closedChannels: [MessageChannel] = []
@@ -30,7 +38,7 @@ struct SessionMembers {
     private var metadataReceivers: Set<PeerID> = []
     /// This node's addresses, the latest first.
     private var addresses: [SessionMember.Address] = []
-    /// The addresses of this node's interfaces, as far as they are known.
+    /// The known addresses of this node's interfaces.
     private var interfaceAddresses: [SessionMember.Address] = []
 
     init(_ roster: SessionRoster) {
@@ -39,7 +47,7 @@ struct SessionMembers {
 
     // MARK: Members
 
-    func isTrusted(_ peer: AuthenticatedPeer) -> Bool { trustedKeys[peer.id] == peer.fingerprint }
+    func isTrusted(_ peer: AuthenticatedPeer) -> Bool { memberKeys[peer.id] == peer.fingerprint }
 
     /// Whether the user has declined the key.
     func hasDeclined(_ fingerprint: Fingerprint) -> Bool { declinedKeys.contains(fingerprint) }
@@ -49,8 +57,8 @@ struct SessionMembers {
 
     /// Records that the user has declined a key.
     mutating func recordDecline(of fingerprint: Fingerprint) {
-        agreedKeys.removeAll { $0 == fingerprint }
-        confirmedKeys.removeAll { $0 == fingerprint }
+        acceptedKeys.removeAll { $0 == fingerprint }
+        mutualKeys.removeAll { $0 == fingerprint }
         guard !hasDeclined(fingerprint) else { return }
         declinedKeys = declinedKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
     }
@@ -59,37 +67,39 @@ struct SessionMembers {
     mutating func withdrawDecline(of fingerprint: Fingerprint) { declinedKeys.removeAll { $0 == fingerprint } }
 
     /// Whether both ends have agreed to join with the key before.
-    func hasConfirmed(_ fingerprint: Fingerprint) -> Bool { confirmedKeys.contains(fingerprint) }
+    func hasMutualAgreement(with fingerprint: Fingerprint) -> Bool { mutualKeys.contains(fingerprint) }
 
-    /// Records that the user or the policy has agreed to a key. It counts for this attempt, until both ends have agreed.
+    /// Records that the user or the policy has agreed to a key. It counts for this attempt only; once both ends have agreed, for
+    /// the rest of the session.
     mutating func recordAgreement(to fingerprint: Fingerprint) {
         withdrawDecline(of: fingerprint)
-        guard !agreedKeys.contains(fingerprint) else { return }
-        agreedKeys = agreedKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
+        guard !acceptedKeys.contains(fingerprint) else { return }
+        acceptedKeys = acceptedKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
     }
 
     /// Records that a link has joined, to which both ends have agreed.
     mutating func recordJoinedLink(to id: PeerID) {
-        guard let index = agreedKeys.firstIndex(where: { $0.peerID == id }) else { return }
-        let fingerprint = agreedKeys.remove(at: index)
-        guard !hasConfirmed(fingerprint) else { return }
-        confirmedKeys = confirmedKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
+        guard let index = acceptedKeys.firstIndex(where: { $0.peerID == id }) else { return }
+        let fingerprint = acceptedKeys.remove(at: index)
+        guard !hasMutualAgreement(with: fingerprint) else { return }
+        mutualKeys = mutualKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
     }
 
     /// Whether this node joins with a key again without asking its user: both ends have agreed to it, or another member vouches for it.
     func remembers(_ fingerprint: Fingerprint) -> Bool {
         let id = fingerprint.peerID
-        if trustedKeys[id] == fingerprint || hasConfirmed(fingerprint) { return true }
+        if memberKeys[id] == fingerprint || hasMutualAgreement(with: fingerprint) { return true }
         return roster.member(id)?.fingerprint == fingerprint && roster.announcer(of: id) != nil
     }
 
-    /// Forgets the answers for a key, because the other end has forgotten its own, and another member's word after a while.
+    /// Forgets the answers for a key, because the other end has forgotten its answers; and the member that vouches for the key, if it
+    /// has done so for longer than ``announcementTime``.
     mutating func forget(_ fingerprint: Fingerprint, now: MonotonicInstant) {
         let id = fingerprint.peerID
         roster.forgetAnnouncer(of: id, olderThan: Self.announcementTime, now: now)
-        if trustedKeys[id] == fingerprint { trustedKeys[id] = nil }
-        agreedKeys.removeAll { $0 == fingerprint }
-        confirmedKeys.removeAll { $0 == fingerprint }
+        if memberKeys[id] == fingerprint { memberKeys[id] = nil }
+        acceptedKeys.removeAll { $0 == fingerprint }
+        mutualKeys.removeAll { $0 == fingerprint }
     }
 
     /// Admits a peer, or accepts a member again.
@@ -100,7 +110,7 @@ struct SessionMembers {
         if known?.fingerprint != peer.fingerprint {
             roster.admit(SessionMember(fingerprint: peer.fingerprint, name: name), now: now)
         }
-        trustedKeys[peer.id] = peer.fingerprint
+        memberKeys[peer.id] = peer.fingerprint
         return true
     }
 
@@ -117,7 +127,7 @@ struct SessionMembers {
                 let membership = memberships.removeValue(forKey: id)
                 let lost = membership?.channel.unacknowledgedCount ?? 0
                 removed += membership?.links ?? []
-                trustedKeys[id] = nil
+                memberKeys[id] = nil
                 metadataReceivers.remove(id)
                 if var channel = membership?.channel {
                     channel.discardMessages()
@@ -238,7 +248,7 @@ struct SessionMembers {
         }
     }
 
-    /// The relayed links to members that have a direct link by now, as far as this node closes them: the one with the lower id.
+    /// The relayed links that this node closes once they are idle: to members with a direct link and a higher id.
     func idleRelayCandidates(of own: PeerID) -> [SessionLink] {
         memberships.filter { id, _ in own < id && roster.state(of: id) == .connected(via: nil) }
             .values.flatMap(\.links).filter { $0.relay != nil }
