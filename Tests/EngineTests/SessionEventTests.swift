@@ -82,6 +82,22 @@ import Testing
         #expect(texts.count == 4096 && texts.first == "left 904" && texts.last == "left 4999")
     }
 
+    @Test("a task that waits for the end of a question goes on when it is answered, or ends without an answer")
+    func questionEnds() async {
+        let proven = AuthenticatedPeer(key: TestNetwork.identity(3).agreementKey.publicKey)
+        let peer = Peer(
+            proven: proven, name: DisplayName(truncating: "x")!, trustStatus: .new, address: nil, version: nil)
+        let check = IdentityCheck(peer: peer, shortCode: "0000 0000", voucher: nil)
+        let (answered, unanswered) = (IdentityQuestion.Outcome(), IdentityQuestion.Outcome())
+        let questions = [answered, unanswered].map { IdentityQuestion(check, $0) }
+        async let ends = [questions[0].ended, questions[1].ended]
+        #expect(questions[0].answer(isSame: true))
+        unanswered.end(.left)
+        #expect(await ends == [nil, .left])
+        answered.end(.left)
+        #expect(await questions[0].ended == nil, "it was answered before")
+    }
+
     @Test(
         "a program reads messages, streams, offers, ends of transfers and departures in one loop", arguments: LinkKind.allCases)
     func oneLoop(_ linkKind: LinkKind) async throws {

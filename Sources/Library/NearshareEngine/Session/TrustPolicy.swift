@@ -72,7 +72,8 @@ public final class IdentityQuestion: Sendable {
     /// The state that a question shares with the task that waits for the answer.
     final class Outcome: Sendable {
         let answer = Promise<Bool>()
-        fileprivate let ended = Promise<SessionError>()
+        /// Fulfilled with nil when the question is answered.
+        fileprivate let ended = Promise<SessionError?>()
         private let isClosed = Mutex(false)
 
         /// Answers the question.
@@ -81,6 +82,7 @@ public final class IdentityQuestion: Sendable {
         func decide(_ isSame: Bool) -> Bool {
             guard close() else { return false }
             answer.fulfil(isSame)
+            ended.fulfil(nil)
             return true
         }
 
@@ -111,11 +113,11 @@ public final class IdentityQuestion: Sendable {
         outcome.decide(false)
     }
 
-    /// Waits until the question is over unanswered, with ``SessionError/unavailable(_:)``: the other user has declined, the time for
-    /// the answer has passed, the link is lost, or the session is over. nil when the task is cancelled first. It goes on waiting
-    /// once the question is answered.
+    /// Waits until the question is over: ``SessionError/unavailable(_:)`` when it was not answered, because the other user has
+    /// declined, the time for the answer has passed, the link is lost, or the session is over. nil when it was answered, and when
+    /// the task is cancelled first.
     public var ended: SessionError? {
-        get async { await outcome.ended.value }
+        get async { await outcome.ended.value ?? nil }
     }
 
     /// Answers the question. A yes counts for this attempt to join; the session remembers it once the peer is a connected member.
