@@ -32,7 +32,7 @@ import Testing
         var candidates = RoomCandidates(own: Self.id(5))
         candidates.recordSighting(of: Self.id(peer), now: Self.time(0))
         #expect(candidates.next(now: Self.time(3), isMember: nobody) == Self.id(peer))
-        candidates.recordOutcome(of: Self.id(peer), isMember: false, isCrossed: true, now: Self.time(3))
+        candidates.recordOutcome(.crossed, of: Self.id(peer), now: Self.time(3))
         #expect(candidates.deadline(isMember: nobody) == Self.time(peer > 5 ? 7 : 4))
     }
 
@@ -43,7 +43,7 @@ import Testing
         var pauses: [Duration] = []
         for _ in 0..<8 {
             #expect(candidates.next(now: now, isMember: nobody) == Self.id(1))
-            candidates.recordOutcome(of: Self.id(1), isMember: false, now: now)
+            candidates.recordOutcome(.failed, of: Self.id(1), now: now)
             let next = candidates.deadline(isMember: nobody)!
             pauses.append(next - now)
             now = next
@@ -52,7 +52,7 @@ import Testing
         candidates.recordSighting(of: Self.id(4), now: now)
         #expect(candidates.next(now: now, isMember: nobody) == Self.id(4))
         #expect(candidates.next(now: now, isMember: nobody) == Self.id(1))
-        candidates.recordOutcome(of: Self.id(1), isMember: true, now: now)
+        candidates.recordOutcome(.member, of: Self.id(1), now: now)
         // It has left the session.
         #expect(candidates.next(now: now + .seconds(1), isMember: nobody) == nil)
         #expect(candidates.next(now: now + .seconds(2), isMember: nobody) == Self.id(1))
@@ -64,13 +64,13 @@ import Testing
         for _ in 0..<5 {
             var now = candidates.deadline(isMember: nobody)!
             #expect(candidates.next(now: now, isMember: nobody) == Self.id(1))
-            candidates.recordOutcome(of: Self.id(1), isMember: false, now: now)
+            candidates.recordOutcome(.failed, of: Self.id(1), now: now)
             now = now + .milliseconds(100)
             candidates.recordSighting(of: Self.id(1), now: now)
         }
         #expect(candidates.deadline(isMember: nobody) == Self.time(9))
         #expect(candidates.next(now: Self.time(9), isMember: nobody) == Self.id(1))
-        candidates.recordOutcome(of: Self.id(1), isMember: false, isDeclined: true, now: Self.time(9))
+        candidates.recordOutcome(.declined, of: Self.id(1), now: Self.time(9))
         candidates.recordSighting(of: Self.id(1), now: Self.time(20))
         #expect(candidates.deadline(isMember: nobody) == Self.time(609))
     }
@@ -79,7 +79,7 @@ import Testing
         var candidates = RoomCandidates(own: Self.id(5))
         candidates.recordSighting(of: Self.id(1), now: Self.time(0))
         #expect(candidates.next(now: Self.time(0), isMember: nobody) == Self.id(1))
-        candidates.recordOutcome(of: Self.id(1), isMember: false, isUnanswered: true, now: Self.time(60))
+        candidates.recordOutcome(.unanswered, of: Self.id(1), now: Self.time(60))
         #expect(candidates.deadline(isMember: nobody) == Self.time(122))
     }
 
@@ -88,7 +88,7 @@ import Testing
         for number in [1, 2] as [UInt8] { candidates.recordSighting(of: Self.id(number), now: Self.time(0)) }
         #expect(candidates.next(now: Self.time(0), isMember: nobody) == Self.id(1))
         for number in [1, 2] as [UInt8] { candidates.recordLoss(of: Self.id(number), now: Self.time(0)) }
-        candidates.recordOutcome(of: Self.id(1), isMember: false, now: Self.time(1))
+        candidates.recordOutcome(.failed, of: Self.id(1), now: Self.time(1))
         #expect(candidates.deadline(isMember: nobody) == nil)
         #expect(candidates.next(now: Self.time(100), isMember: nobody) == nil)
     }
@@ -101,7 +101,7 @@ import Testing
             #expect(candidates.next(now: now, isMember: nobody) == Self.id(1))
             // Before the outcome, and after it.
             candidates.recordLoss(of: Self.id(1), now: now)
-            candidates.recordOutcome(of: Self.id(1), isMember: false, isDeclined: isDeclined, now: now)
+            candidates.recordOutcome(isDeclined ? .declined : .failed, of: Self.id(1), now: now)
             candidates.recordSighting(of: Self.id(1), now: now)
             candidates.recordLoss(of: Self.id(1), now: now)
             candidates.recordSighting(of: Self.id(1), now: now)
@@ -122,7 +122,7 @@ import Testing
         for number in 0...RoomCandidates.maximumGoneCount + 1 {
             candidates.recordSighting(of: id(number), now: Self.time(0))
             #expect(candidates.next(now: Self.time(0), isMember: nobody) == id(number))
-            candidates.recordOutcome(of: id(number), isMember: false, isDeclined: number < 2, now: Self.time(0))
+            candidates.recordOutcome(number < 2 ? .declined : .failed, of: id(number), now: Self.time(0))
             candidates.recordLoss(of: id(number), now: Self.time(0))
         }
         // Two were forgotten: of those that have only failed.

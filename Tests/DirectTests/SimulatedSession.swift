@@ -155,7 +155,7 @@ struct SimulatedSession: Simulation {
                 }
                 if isPossible { session.connect(member, other, relay: nil, legs: []) }
                 session.members[member].invitingCount -= 1
-                session.members[member].candidates?.recordOutcome(of: id, isMember: isPossible, now: time)
+                session.members[member].candidates?.recordOutcome(isPossible ? .member : .failed, of: id, now: time)
                 session.inviteCandidates(member)
             }
         }

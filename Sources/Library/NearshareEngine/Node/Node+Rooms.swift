@@ -107,20 +107,14 @@ extension Node {
         while !session.isOver, !Task.isCancelled {
             let now = settings.clock()
             if let peer = peers.next(now: now, isMember: session.isMember) {
-                var (isDeclined, isUnanswered, isCrossed) = (false, false, false)
+                var failure: SessionError?
                 do throws(SessionError) {
                     _ = try await session.inviteIntoRoom(peer.destination)
                 } catch {
                     settings.log.info("room: \(peer.id.hex): \(error)")
-                    let asks = session.room?.admission == .ask
-                    // Its user is being asked on its own link; earlier versions say that it has declined.
-                    isCrossed = asks && (error == SessionError(.busy) || error == .declined)
-                    isUnanswered = session.questions.isPaused(about: peer.id, now: settings.clock())
-                    if case .untrusted = error { isDeclined = asks && !isUnanswered }
+                    failure = error
                 }
-                peers.recordOutcome(
-                    of: peer.id, isMember: session.isMember(peer.id), isDeclined: isDeclined,
-                    isUnanswered: isUnanswered, isCrossed: isCrossed, now: settings.clock())
+                peers.recordOutcome(outcome(for: peer.id, of: session, failure), of: peer.id, now: settings.clock())
                 session.memberChange.notifyAll()
                 continue
             }
@@ -132,6 +126,16 @@ extension Node {
             }
             if let deadline { await withTimeout(deadline - now, change) } else { await change() }
         }
+    }
+
+    private func outcome(for id: PeerID, of session: Session, _ failure: SessionError?) -> RoomCandidates.Outcome {
+        if session.isMember(id) { return .member }
+        let asks = session.room?.admission == .ask
+        if session.questions.isPaused(about: id, now: settings.clock()) { return .unanswered }
+        if asks, case .untrusted? = failure { return .declined }
+        // The user of the peer is being asked on the peer's own link; earlier versions say that the user has declined.
+        if asks, failure == SessionError(.busy) || failure == .declined { return .crossed }
+        return .failed
     }
 
     private static let concurrentInvitationCount = 3

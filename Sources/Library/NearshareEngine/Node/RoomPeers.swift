@@ -18,10 +18,10 @@ final class RoomPeers: Sendable {
         self.room = room
     }
 
-    /// - Returns: the peers that have changed, and the addresses at which they are seen now; none for one that is not seen any more.
+    /// - Returns: the peers that have changed, and the addresses at which they are seen now; no address for a peer that is gone.
     func apply(_ event: DiscoveryEvent, now: MonotonicInstant) -> [(peer: PeerID, addresses: [LinkAddress])] {
         var event = event
-        // A peer may advertise several rooms.
+        // The peer may have replaced the record of this room by one of another room.
         if case .seen(let seen) = event,
             PeerTXTRecord(strings: seen.txt)?.info.pairs[SessionRoom.infoKey] != room.session.hex
         {
@@ -46,13 +46,8 @@ final class RoomPeers: Sendable {
         }
     }
 
-    func recordOutcome(
-        of id: PeerID, isMember: Bool, isDeclined: Bool, isUnanswered: Bool, isCrossed: Bool, now: MonotonicInstant
-    ) {
-        state.withLock {
-            $0.candidates.recordOutcome(
-                of: id, isMember: isMember, isDeclined: isDeclined, isUnanswered: isUnanswered, isCrossed: isCrossed, now: now)
-        }
+    func recordOutcome(_ outcome: RoomCandidates.Outcome, of id: PeerID, now: MonotonicInstant) {
+        state.withLock { $0.candidates.recordOutcome(outcome, of: id, now: now) }
     }
 
     func deadline(isMember: (PeerID) -> Bool) -> MonotonicInstant? {

@@ -18,6 +18,20 @@ package struct RoomCandidates: Sendable {
         var isGone = false
     }
 
+    /// The end of an invitation.
+    package enum Outcome: Sendable {
+        /// The peer is a member.
+        case member
+        /// A user has declined, who is not to be asked again soon.
+        case declined
+        /// A user was asked and has not answered in time, or could not be asked: the question may come again after a while.
+        case unanswered
+        /// The peer has invited this node at the same time. Then the one with the higher id goes first.
+        case crossed
+        /// There was no answer, or a refusal that no user has caused.
+        case failed
+    }
+
     private let own: PeerID
     private var candidates: [PeerID: Candidate] = [:]
 
@@ -76,22 +90,22 @@ package struct RoomCandidates: Sendable {
     }
 
     /// Records the end of an invitation.
-    /// - Parameters:
-    ///   - isDeclined: whether a user has declined, who is not to be asked again soon.
-    ///   - isUnanswered: whether a user was asked and has not answered in time, who may be asked again after a while.
-    ///   - isCrossed: whether the peer has invited this node at the same time. Then the one with the higher id goes first.
-    package mutating func recordOutcome(
-        of id: PeerID, isMember: Bool, isDeclined: Bool = false, isUnanswered: Bool = false, isCrossed: Bool = false,
-        now: MonotonicInstant
-    ) {
+    package mutating func recordOutcome(_ outcome: Outcome, of id: PeerID, now: MonotonicInstant) {
         guard var candidate = candidates[id] else { return }
         candidate.isInvited = false
-        candidate.isDeclined = isDeclined
+        candidate.isDeclined = outcome == .declined
         // Bounded: each failure takes an attempt.
-        candidate.failureCount = isMember ? 0 : candidate.failureCount + 1
-        let pause = isUnanswered ? Self.unansweredPause : Self.pause(after: candidate.failureCount)
-        candidate.due = now + (isMember ? Self.minimumInterval : isDeclined ? Self.declinePause : pause)
-        if isCrossed, id > own { candidate.due = candidate.due + Self.higherIDDelay }
+        candidate.failureCount = outcome == .member ? 0 : candidate.failureCount + 1
+        let backoff = Self.pause(after: candidate.failureCount)
+        let pause =
+            switch outcome {
+            case .member: Self.minimumInterval
+            case .declined: Self.declinePause
+            case .unanswered: Self.unansweredPause
+            case .crossed: id > own ? backoff + Self.higherIDDelay : backoff
+            case .failed: backoff
+            }
+        candidate.due = now + pause
         candidates[id] = candidate
     }
 
