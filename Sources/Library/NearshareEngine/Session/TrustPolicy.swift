@@ -8,12 +8,18 @@ public struct IdentityCheck: Sendable {
     public let peer: Peer
     /// The short authentication string, eight digits, which is the same on both ends unless the link is intercepted.
     public let shortCode: String
-    /// The member that announced this key; nil for a peer that this node has invited.
+    /// The member that announced this key, and so vouches for it; nil where no member has.
     public let voucher: PeerID?
 }
 
-/// A rule that decides about a peer's key before the peer becomes a member. A yes holds until the member has left; after a no, the
-/// rule is applied to the next attempt of the peer. It decides for this node only: another member may admit the peer nevertheless.
+/// A rule that decides about a peer's key before the peer becomes a member. It decides for this node only: another member may admit
+/// the peer nevertheless.
+///
+/// | policy | a yes holds | a no holds |
+/// |---|---|---|
+/// | ``init(_:)`` | for the attempt to join; once the peer is a member, until it has left | for the attempt |
+/// | ``askAtFirstMeeting`` | for the attempt to join; once both ends have agreed, as long as both sessions | as long as the session |
+/// | ``verifiedKeys``, ``anyKey`` | as in the first row | for the attempt |
 public struct TrustPolicy: Sendable {
     enum Verdict: Sendable {
         case trusted
@@ -30,8 +36,8 @@ public struct TrustPolicy: Sendable {
         (self.asksUser, self.judge) = (asksUser, judge)
     }
 
-    /// Trusts the keys for which the closure returns true. It is called for each attempt to join by a key that is not trusted yet, and
-    /// its answer counts until the invitation's timeout.
+    /// Trusts the keys for which the closure returns true. It is called for each attempt to join with a key that is no member's. An
+    /// answer that comes after the invitation's timeout has no effect.
     public init(_ isTrusted: @escaping @Sendable (IdentityCheck) async -> Bool) {
         self.init(asksUser: false) { await isTrusted($0) ? .trusted : .untrusted }
     }
@@ -42,8 +48,8 @@ public struct TrustPolicy: Sendable {
     ///
     /// After a no, only ``Session/invite(_:context:secret:timeout:)`` asks about the same key again in this session. A no does not
     /// hold against another member that admits the peer: its key is vouched for then, unless the user knows its name with another
-    /// key. A yes counts for one attempt to join. Once both ends have agreed, neither user is asked again, for as long as both
-    /// sessions last; when one program has restarted, both are. A question that was not answered in time is no answer: the session
+    /// key. Once both ends have agreed, neither user is asked again until one of the sessions is over, such as because its program
+    /// has restarted; then both are. A question that was not answered in time is no answer: the session
     /// asks about the same peer again a minute later at the earliest.
     public static let askAtFirstMeeting = askingAtFirstMeeting(nil)
 
@@ -120,7 +126,7 @@ public final class IdentityQuestion: Sendable {
         get async { await outcome.ended.value ?? nil }
     }
 
-    /// Answers the question. A yes counts for this attempt to join; the session remembers it once the peer is a connected member.
+    /// Answers the question. ``TrustPolicy`` says how long the answer holds.
     /// - Returns: false when the answer has no effect, because the question was answered before or is over.
     @discardableResult
     public func answer(isSame: Bool) -> Bool {
