@@ -54,7 +54,7 @@ public final class Session: Sendable {
         public let neighbours: [PeerID]
         /// Reliable messages to the member that its program has not read.
         public let unacknowledgedMessages: Int
-        /// The bytes of the unacknowledged messages, each counted with 64 more.
+        /// The bytes of the unacknowledged messages, plus 64 for each.
         public let unacknowledgedBytes: Int
         /// The value that the member has set with ``Session/setMetadata(_:)``; nil for none. It is untrusted, like the name.
         public let metadata: StructuredValue?
@@ -69,16 +69,17 @@ public final class Session: Sendable {
     /// A change of the members, or of how a member is reached. All changes are in the order in which this node learns them: for
     /// each member ``joined(_:)`` first, ``left(_:lost:)`` last, and its state before its messages over a new link.
     public enum Change: Sendable, Hashable {
-        /// A member has joined, as far as this node is concerned: its user may have yet to agree. Until then it is not connected; it
-        /// leaves when its user declines. In a room with ``RoomAdmission/ask``, both have agreed, unless the peer is of an earlier
-        /// version. A member that was removed because it was out of reach, and is back, joins again without an invitation.
+        /// A member has joined: this end has agreed. The user of the member may have yet to agree. Until then the member is not
+        /// connected, and it leaves when that user declines. In a room with ``RoomAdmission/ask``, both users have agreed, unless the
+        /// peer is of an earlier version. A member that was removed because it was out of reach, and is back, joins again without
+        /// an invitation.
         case joined(Member)
         /// A member is reached otherwise than before.
         case state(PeerID, MemberState)
         /// The member's program has restarted without its state: the count is of reliable messages that it had not read, and that
         /// are lost. It is reported before all messages of the restarted program, and after the change of state that its link has
-        /// caused. There is none where the link of the program before was not known to be lost. A member that had removed this node
-        /// while it was out of reach, and has admitted it again, has forgotten as much: it looks the same.
+        /// caused; where the loss of the earlier program's link was not noticed, there is no such change of state. It is reported
+        /// also for a member that had removed this node, because it was out of reach, and has admitted it again.
         case restarted(PeerID, lost: Int)
         /// A member has set its metadata. Of several changes that were not read, only the latest is reported.
         case metadata(PeerID, StructuredValue?)
@@ -101,8 +102,8 @@ public final class Session: Sendable {
         case stream(ByteStream)
         /// An offer of a member. An invitation released unanswered is declined.
         case resource(Invitation)
-        /// The end of a transfer, in either direction, reported once; its result no longer has to be waited for. One that the end
-        /// of the session cuts is reported at that moment, and its result follows at once.
+        /// The end of a transfer, in either direction, reported once; its result no longer has to be waited for. A transfer that is
+        /// cut by the end of the session is reported at that moment, and its result follows at once.
         case transferEnded(Transfer, with: PeerID)
         /// A key that the user has to decide about.
         case question(IdentityQuestion)
@@ -114,7 +115,7 @@ public final class Session: Sendable {
         public let member: PeerID
         /// Reliable messages that the member's program had not read.
         public let messages: Int
-        /// Byte streams of which some written bytes were not sent, also where the program was still writing.
+        /// Byte streams of which some written bytes were not sent, streams to which the program was still writing included.
         public let streams: Int
         /// Transfers that had not ended, in either direction. They were cut, and can be resumed.
         public let transfers: Int
@@ -155,7 +156,7 @@ public final class Session: Sendable {
     /// beyond 256 unread ones.
     public var resources: AsyncStream<Invitation> { eventQueues.resources.stream }
     /// Keys that the user has to decide about, for one reader; see ``TrustPolicy/askAtFirstMeeting``. A question that is over
-    /// before it was read is read nevertheless, and ``IdentityQuestion/ended`` says so at once. A program that reads neither this
+    /// before it was read stays in the sequence; ``IdentityQuestion/ended`` returns at once then. A program that reads neither this
     /// sequence nor ``events`` trusts none of them: their invitations fail with ``SessionError/untrusted(_:)`` at their
     /// timeout.
     public var identityQuestions: AsyncStream<IdentityQuestion> { eventQueues.questions.stream }
@@ -266,12 +267,14 @@ public final class Session: Sendable {
 
     // MARK: Lifecycle
 
-    /// Waits until the session is over: ``SessionError/removed`` when its founder has removed this node,
-    /// ``SessionError/unavailable(_:)`` when the inviting peer has withdrawn the invitation after this node had accepted it,
-    /// ``SessionError/full`` when more peers than the limit have joined at the same moment, and this node was among the last, or the
-    /// inviting peer had no room for it any more, ``SessionError/unavailable(_:)`` also when another program with the same key has
-    /// taken this one's place in the session, otherwise ``SessionError/left``. nil only when the task is
-    /// cancelled first.
+    /// Waits until the session is over, and returns the reason; nil only when the task is cancelled first.
+    ///
+    /// - ``SessionError/removed``: the founder has removed this node.
+    /// - ``SessionError/full``: more peers than the limit have joined at the same moment, and this node was among the last; or the
+    ///   inviting peer had no room for it any more.
+    /// - ``SessionError/unavailable(_:)``: the inviting peer has withdrawn the invitation after this node had accepted it; or another
+    ///   program with the same key has taken the place of this one in the session.
+    /// - ``SessionError/left``: this node has left the session, or has stopped.
     public var ended: SessionError? {
         get async { await endEvent.value }
     }
@@ -302,9 +305,9 @@ public final class Session: Sendable {
     /// negative time counts as none, and more than a day as a day. A message has arrived when the member's program has read it.
     /// Cancelling the task ends the waiting.
     ///
-    /// New messages, streams, offers, invitations and metadata throw ``SessionError/left`` from the beginning of the call. A send
-    /// that waits for room by then goes on while the call waits, and so does writing to open streams. The sequences of the session end when the
-    /// program has read what had arrived before; a message that is read only then counts as lost at its sender.
+    /// New messages, streams, offers, invitations and metadata throw ``SessionError/left`` from the beginning of the call. While the
+    /// call waits, sends that had begun to wait for room go on, and so does writing to open streams. The sequences of the session end
+    /// when the program has read what had arrived before the end; messages that are read after it count as lost at their sender.
     /// - Parameter waiting: 5 seconds by default.
     /// - Returns: what had not arrived, for each member concerned, by id; nothing when all has, and when the session was over.
     @discardableResult
@@ -353,14 +356,14 @@ public final class Session: Sendable {
         timer.stop()
         datagrams?.close()
         inbox.finish()
-        // Before they have ended: no event is added afterwards.
+        // Before the transfers have ended: once the queues are finished, no event is added.
         for entry in cutTransfers { eventQueues.emit(entry, to: eventQueues.endedTransfers) }
         eventQueues.finish()
         progress.notifyAll()
         memberChange.notifyAll()
         endEvent.fulfil(reason)
         node.forget(self)
-        // That of a room is released when its advertisement is withdrawn.
+        // The claim of a room is released when the room's advertisement is withdrawn.
         if room == nil { releaseClaim() }
     }
 
@@ -385,33 +388,27 @@ public final class Session: Sendable {
     /// The form of ``update(_:)`` for the thread that waits for the deadlines.
     private func updateFromTimer<Result>(_ body: (inout State) -> Result) -> Result {
         let now = node.settings.clock()
-        let (result, changes, updates, gone, metadata, isSurplus) = state.withLock { state in
+        let (result, consequences) = state.withLock { state in
             let result = body(&state)
-            let changes = state.members.drainChanges()
-            for case .left(let id, _) in changes.changes { state.slow.remove(id) }
-            let metadata = state.members.sendMetadata()
-            return (
-                result, changes.changes, state.members.drainUpdates(now: now), changes.removedLinks, metadata,
-                state.members.roster.isSurplus(now: now)
-            )
+            return (result, state.drainConsequences(now: now))
         }
-        for change in changes { emit(change) }
-        for (link, frame) in updates { link.driver.send(frame) }
-        for link in gone { link.driver.close(.done) }
-        for link in metadata.links { link.wake() }
-        if metadata.needsLinks { timer.wake() }
-        if !changes.isEmpty {
+        for change in consequences.changes { emit(change) }
+        for (link, frame) in consequences.frames { link.driver.send(frame) }
+        for link in consequences.closingLinks { link.driver.close(.done) }
+        for link in consequences.dueLinks { link.wake() }
+        if consequences.isAttemptDue { timer.wake() }
+        if !consequences.changes.isEmpty {
             progress.notifyAll()
             memberChange.notifyAll()
         }
-        if isSurplus { stepBack() }
+        if consequences.isSurplus { stepBack() }
         return result
     }
 
-    /// Leaves the other members, because there are more peers than the limit. In a room, this node joins again once there is room for
-    /// it.
+    /// Leaves the other members, because there are more peers than the limit (`docs/PROTOCOL.md`, section 12.1). In a room, this node
+    /// joins again once another member has left.
     func stepBack() {
-        node.settings.log.info("session: stepping back, because there are more peers than the limit")
+        node.settings.log.info("session: leaving the other members: there are more peers than the limit")
         for link in links { link.driver.send(.leave(id)) }
         guard room != nil else { return end(.full) }
         update { $0.members.roster.stepBack() }
@@ -578,7 +575,31 @@ extension Session.Member {
     }
 }
 
+/// The work that an update of a session's state causes, to be done without the lock.
+private struct SessionConsequences {
+    let changes: [Session.Change]
+    /// News for other members, with the links over which they are sent.
+    let frames: [(link: SessionLink, frame: SessionFrame)]
+    /// The links to members that have left.
+    let closingLinks: [SessionLink]
+    /// The links whose message stream has frames to send.
+    let dueLinks: [SessionLink]
+    /// Whether a connection attempt may be due.
+    let isAttemptDue: Bool
+    /// Whether there are more peers than the limit, and this node is one of the last.
+    let isSurplus: Bool
+}
+
 extension Session.State {
+    fileprivate mutating func drainConsequences(now: MonotonicInstant) -> SessionConsequences {
+        let (changes, closingLinks) = members.drainChanges()
+        for case .left(let id, _) in changes { slow.remove(id) }
+        let (dueLinks, isAttemptDue) = members.sendMetadata()
+        return SessionConsequences(
+            changes: changes, frames: members.drainUpdates(now: now), closingLinks: closingLinks, dueLinks: dueLinks,
+            isAttemptDue: isAttemptDue, isSurplus: members.roster.isSurplus(now: now))
+    }
+
     /// Content that members have not received.
     fileprivate var undelivered: [Session.Undelivered] {
         let transferCounts = Dictionary(grouping: transfers.running, by: \.member).mapValues(\.count)
