@@ -63,9 +63,9 @@ import Testing
     {
         try await TestNetwork.withSession(of: 2, .memory) { _, sessions in
             let member = AuthenticatedPeer(key: TestNetwork.identity(1).agreementKey.publicKey)
-            #expect(await sessions[0].becomesMember(member))
+            #expect(await sessions[0].waitUntilMember(member))
             await sessions[0].leave()
-            #expect(await sessions[0].becomesMember(member) == false)
+            #expect(await sessions[0].waitUntilMember(member) == false)
         }
     }
 

@@ -7,9 +7,9 @@ extension Node {
     /// Starts a session without other members; ``Session/invite(_:context:secret:timeout:)`` adds them. This node is its
     /// ``Session/founder``. By default, it has 8 members at most and asks the user about new keys.
     ///
-    /// Members connect to each other, so the node listens, on a port that is free unless it receives already.
-    /// - Throws: ``NodeError/invalidParameter(_:)`` for settings out of their bounds, ``NodeError/unavailable(_:)`` when the
-    ///   node cannot listen or has stopped, and while another process takes part in sessions with the identity of the user.
+    /// Members connect to each other, so the node has to listen: unless it does so already, it opens a free port.
+    /// - Throws: ``NodeError/invalidParameter(_:)`` for settings out of their bounds; ``NodeError/unavailable(_:)`` when the
+    ///   node cannot listen or has stopped, or another process takes part in sessions with the identity of the user.
     public func startSession(_ settings: SessionSettings = SessionSettings()) throws(NodeError) -> Session {
         do throws(SessionError) { try settings.check() } catch { throw .invalidParameter(error.description) }
         let claim = try claimSessions()

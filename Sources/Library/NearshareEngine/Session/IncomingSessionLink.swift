@@ -116,11 +116,11 @@ final class IncomingSessionLink: Sendable {
         invitation?.end(.unavailable("the invitation was withdrawn"))
     }
 
-    /// Records what the inviting peer says about this node's key: before the invitation, whether it remembers the key; after one
-    /// into a room, that it agrees to it.
-    func recordConfirmation(_ proof: [UInt8], in session: SessionID) {
+    /// Handles a `confirm` of the inviting peer: before the invitation, its statement whether it remembers this node's key; after
+    /// one into a room, its agreement to the key, whatever the value.
+    func receiveConfirm(_ value: [UInt8], in session: SessionID) {
         let isAgreement = state.withLock { state in
-            if state.invited == nil, let isRemembered = SessionFrame.isRemembered(in: proof) {
+            if state.invited == nil, let isRemembered = SessionFrame.isRemembered(in: value) {
                 state.statement = (session, isRemembered)
             }
             return state.invited == session
@@ -320,7 +320,7 @@ extension Node {
             else { return incoming.driver.send(.refuse(id, .unknown)) }
             incoming.driver.send(.share(id, answer))
         case .withdraw(let id): incoming.withdraw(id)
-        case .confirm(let id, let proof): incoming.recordConfirmation(proof, in: id)
+        case .confirm(let id, let value): incoming.receiveConfirm(value, in: id)
         default: break
         }
     }
@@ -348,7 +348,7 @@ extension Node {
         }
     }
 
-    /// Asks the user about a peer whose user is asked as well, and lets it join.
+    /// Asks the user about an inviting peer whose user is asked as well; the peer joins when both have agreed.
     /// - Parameter isRemembered: whether the peer remembers this node's key; nil from earlier versions.
     private func ask(
         about peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ known: LinkPeerInfo, _ context: [UInt8],
@@ -364,7 +364,7 @@ extension Node {
             prompt.release()
             return incoming.driver.send(.refuse(session.id, refusal))
         }
-        // The peer's user is asked, so that this one is asked as well.
+        // The peer does not remember this node. Its answers are forgotten, so that this user is asked too.
         if isRemembered == false { session.forget(peer.fingerprint) }
         let expiry = settings.clock() + timeout
         incoming.driver.reserve(until: expiry)
@@ -376,10 +376,10 @@ extension Node {
             }
             guard
                 await isTrusted(
-                    peer, on: incoming, in: session, voucher: nil, until: expiry, refusingLate: .expired)
+                    peer, on: incoming, in: session, voucher: nil, until: expiry, lateRefusal: .expired)
             else { return }
             prompt.release()
-            // Earlier versions do not tell whether they have agreed, and without a room the inviting peer decides after this one.
+            // Without a room, the inviting peer decides after this node. Earlier versions do not say that they have agreed.
             if isRemembered != nil, session.room != nil, await !incoming.isAgreed(within: expiry - settings.clock()) {
                 if !incoming.isOver { refuseLate(peer, on: incoming, in: session, .expired) }
                 return
@@ -418,7 +418,8 @@ extension Node {
     }
 
     /// Joins a session, once the inviting peer's key is trusted.
-    /// - Parameter isNew: whether this invitation has made the session, which ends with it then, unless there are other members.
+    /// - Parameter isNew: whether this invitation has made the session. Such a session ends with the invitation, unless there are
+    ///   other members.
     private func joinWhenTrusted(
         _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, isNew: Bool, _ known: LinkPeerInfo,
         until expiry: MonotonicInstant
@@ -441,11 +442,11 @@ extension Node {
     /// Decides whether a peer's key is trusted, and refuses the peer otherwise.
     /// - Parameters:
     ///   - expiry: an invitation without a decision until then is refused; nil to wait as long as the link does.
-    ///   - refusal: the reason of that.
+    ///   - lateRefusal: sent when `expiry` passes without a decision.
     /// - Returns: false also when the invitation ends before the decision.
     private func isTrusted(
         _ peer: Peer, on incoming: IncomingSessionLink, in session: Session, voucher: PeerID?,
-        until expiry: MonotonicInstant?, refusingLate refusal: SessionRefusal = .untrusted
+        until expiry: MonotonicInstant?, lateRefusal: SessionRefusal = .untrusted
     ) async -> Bool {
         guard let code = await incoming.shortCode.value ?? nil else { return false }
         let decision: Decision = await firstResult(
@@ -464,7 +465,7 @@ extension Node {
         switch decision {
         case .trusted: return true
         case .untrusted: incoming.driver.send(.refuse(session.id, .untrusted))
-        case .late: refuseLate(peer, on: incoming, in: session, refusal)
+        case .late: refuseLate(peer, on: incoming, in: session, lateRefusal)
         case .over: break
         }
         return false
@@ -474,9 +475,9 @@ extension Node {
     private enum Decision: Sendable {
         case trusted
         case untrusted
-        /// There was none in time.
+        /// There was no decision in time.
         case late
-        /// None is needed any more.
+        /// No decision is needed any more.
         case over
     }
 

@@ -13,18 +13,21 @@ extension Session {
     ///   - secret: at least one byte, proven to the other side and not sent; see ``InvitationPolicy/secret(_:)``. nil for none.
     ///   - timeout: time in which the other user can answer: 1 to 600 seconds, by default 30.
     /// - Returns: the new member's identifier, once both sides agree.
-    /// - Throws: ``SessionError``: ``SessionError/declined``; ``SessionError/timedOut(_:)``; ``SessionError/full``, also at once
-    ///   where the members and the open invitations reach this node's limit; ``SessionError/untrusted(_:)`` when one end does not
-    ///   trust the other's key; ``SessionError/incompatible(_:)``; ``SessionError/unavailable(_:)`` when the peer cannot be reached
-    ///   or was removed by the founder; ``SessionError/invalidParameter(_:)``; the reason of ``ended``; cancelled, which withdraws
-    ///   the invitation.
+    /// - Throws: ``SessionError``, of these cases:
+    ///   - ``SessionError/declined`` and ``SessionError/timedOut(_:)``: the other user or program has declined, or has not answered.
+    ///   - ``SessionError/full``: there or here; at once where the members and the open invitations reach this node's limit.
+    ///   - ``SessionError/untrusted(_:)``: one end does not trust the other's key.
+    ///   - ``SessionError/unavailable(_:)``: the peer cannot be reached, cannot answer now, or was removed by the founder.
+    ///   - ``SessionError/incompatible(_:)`` and ``SessionError/invalidParameter(_:)``.
+    ///   - ``SessionError/cancelled``: the task was cancelled, which withdraws the invitation.
+    ///   - The reason of ``ended``.
     public func invite(
         _ destination: PeerDestination, context: [UInt8] = [], secret: [UInt8]? = nil, timeout: Duration = .seconds(30)
     ) async throws(SessionError) -> PeerID {
         try checkInvitation(context: context, secret: secret, timeout: timeout)
         let invitation = SessionFrame.invite(
             id, timeout: .seconds(timeout.components.seconds), proof: [], context: context)
-        return try await send(invitation, secret: secret, to: destination, timeout: timeout)
+        return try await connectAndInvite(invitation, secret: secret, to: destination, timeout: timeout)
     }
 
     /// Checks the arguments of an invitation, and that this session can invite.
@@ -59,10 +62,11 @@ extension Session {
         guard let count else { throw .unavailable("this node has just joined the room, and does not know all members yet") }
         // The link adds whether this session remembers the peer's key.
         let invitation = SessionFrame.invite(id, timeout: timeout, proof: [], context: [count])
-        return try await send(invitation, room: room, to: destination, timeout: timeout)
+        return try await connectAndInvite(invitation, room: room, to: destination, timeout: timeout)
     }
 
-    private func send(
+    /// Connects to a peer and invites it, at one address after the other, until it has answered.
+    private func connectAndInvite(
         _ invitation: SessionFrame, secret: [UInt8]? = nil, room: Room? = nil, to destination: PeerDestination,
         timeout: Duration
     ) async throws(SessionError) -> PeerID {
@@ -77,7 +81,7 @@ extension Session {
         if let refusal { throw refusal }
         defer { if needsSlot { state.withLock { $0.outgoing.releaseInvitation() } } }
         var addresses = destination.addresses
-        var isForgotten = false
+        var hasRepeated = false
         while true {
             let link: any StreamLink
             do {
@@ -91,9 +95,9 @@ extension Session {
             switch outcome {
             case .success(let id): return id
             case .failure(let error):
-                // The peer's program has restarted: this node has forgotten it, and both users are asked.
-                if isInvited, !isForgotten, error == SessionError(.unremembered) {
-                    (isForgotten, addresses) = (true, [link.remote])
+                // The peer's program has restarted. This node has forgotten its answers about the peer by now: both users are asked.
+                if isInvited, !hasRepeated, error == SessionError(.unremembered) {
+                    (hasRepeated, addresses) = (true, [link.remote])
                     continue
                 }
                 // Any host can announce an address of the peer: it may be at another one (D1).
@@ -162,7 +166,7 @@ extension Session {
     }
 
     /// Records the addresses at which this node has found a peer: a member, which may have announced none yet, or one that may
-    /// become a member. None for a peer that is not seen any more.
+    /// become a member. A peer that is not seen any more has no addresses.
     func recordFound(_ peer: PeerID, at addresses: [LinkAddress]) {
         let now = node.settings.clock()
         let found = addresses.filter { $0.medium == .network }.map { SessionMember.Address(host: $0.host, port: $0.port) }
@@ -176,8 +180,9 @@ extension Session {
         if room == nil, members.isEmpty { end(reason) }
     }
 
-    /// Whether a peer is a member, or becomes one in a moment: another member has invited it at the same time.
-    func becomesMember(_ peer: AuthenticatedPeer) async -> Bool {
+    /// Waits until a peer is a member, for ``answerGrace``: another member has invited it at the same time.
+    /// - Returns: whether it is a member.
+    func waitUntilMember(_ peer: AuthenticatedPeer) async -> Bool {
         let isMember = { @Sendable in
             self.state.withLock { !$0.isOver && $0.members.roster.member(peer.id)?.fingerprint == peer.fingerprint }
         }
@@ -412,7 +417,7 @@ extension Session {
         _ reason: SessionRefusal, by peer: AuthenticatedPeer?, on driver: LinkDriver, _ outgoingLink: OutgoingSessionLink,
         earlierLinks: [SessionLink]
     ) async {
-        if reason == .unknown, outgoingLink.purpose == .program, let peer, await becomesMember(peer) {
+        if reason == .unknown, outgoingLink.purpose == .program, let peer, await waitUntilMember(peer) {
             // The failure below has no effect then.
             outgoingLink.outcome.fulfil(.success(peer.id))
         }
@@ -604,14 +609,14 @@ extension Session {
         let isReplaced = update { state -> Bool in
             let wasMember = state.members.links(to: link.peer).contains { $0 === link }
             state.members.remove(link, now: now)
-            // A member may close links to this program's earlier state; then there is a newer one.
+            // A member may also close links to an earlier state of this program; then there is a newer link.
             guard wasMember, end == .closure(.closed(by: .remote, .replaced)), state.members.links(to: link.peer).isEmpty else {
                 return false
             }
             state.members.roster.recordReplacement(of: link.peer, now: now)
             return state.members.links.isEmpty && room == nil && !state.members.roster.isFounder
         }
-        // While there are other links, one member's word does not count, and never in a room or for its founder.
+        // One member alone cannot end the session: not while there are other links, in a room, or where this node is the founder.
         if isReplaced { return self.end(Self.replacedError) }
         // Another link may have to take over; updates that the old one did not carry are in the whole roster.
         let others = linksTo(link.peer)

@@ -33,7 +33,7 @@ package struct SessionRoom: Sendable, Hashable {
     /// whether its session remembers the invited peer's key.
     package static func context(memberCount: UInt8, isRemembered: Bool) -> [UInt8] { [memberCount, isRemembered ? 1 : 0] }
 
-    /// The content of a `confirm` that proves nothing: the inviting peer of a room without a secret has agreed to the key.
+    /// The value of a `confirm` by which the inviting peer of a room without a secret agrees to the invited peer's key.
     package static let agreement = [UInt8](repeating: 0, count: SessionFrame.proofByteCount)
 
     /// Whether the inviting peer remembers this node's key; nil from earlier versions, and where no user is asked.

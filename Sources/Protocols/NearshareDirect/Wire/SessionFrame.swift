@@ -33,11 +33,13 @@ package enum SessionFrame: Sendable, Hashable {
     case founder(SessionID, SessionFounder, removed: [Fingerprint])
     /// The sender's share of the proof of a room's secret, ``proofByteCount`` bytes.
     case share(SessionID, [UInt8])
-    /// The proof of the end that accepts an invitation into a room with a secret, ``proofByteCount`` bytes. From the inviting peer,
-    /// its agreement to the invited peer's key, or before the invitation ``statement(_:isRemembered:)``.
+    /// A value of ``proofByteCount`` bytes, which has one of three meanings: the proof of the end that accepts an invitation into a
+    /// room with a secret; from the inviting peer, its statement before the invitation (``statement(_:isRemembered:)``), or after an
+    /// invitation into a room its agreement to the invited peer's key (``SessionRoom/agreement``).
     case confirm(SessionID, proof: [UInt8])
 
-    /// States, before an invitation into a session without a room, whether the inviting peer joins without asking its user.
+    /// States, before an invitation into a session without a room, whether the inviting peer joins without asking its user: 0 when it
+    /// does. The bit is inverted, unlike that of ``SessionRoom/context(memberCount:isRemembered:)``.
     package static func statement(_ id: SessionID, isRemembered: Bool) -> SessionFrame {
         .confirm(id, proof: [isRemembered ? 0 : 1] + [UInt8](repeating: 0, count: proofByteCount - 1))
     }
