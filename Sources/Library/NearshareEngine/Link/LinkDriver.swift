@@ -223,6 +223,11 @@ final class LinkDriver: Sendable {
     /// Counts the link as used until it ends: it belongs to a friend or to a session.
     func reserve() { reserve(until: MonotonicInstant(nanoseconds: .max)) }
 
+    /// Ends ``reserve(until:)``: from now on, the link counts as used only while it is.
+    func endReservation() {
+        control.driver.update { machine, now in machine.reserve(until: now.monotonic, now: now.monotonic) }
+    }
+
     func measureRoundTripTime() {
         control.decide { connection, now in connection.measureRoundTripTime(now: now) }
     }

@@ -236,7 +236,7 @@ extension Node {
                 }
                 incoming.driver.send(.confirm(id, proof: confirmation))
                 incoming.driver.reserve(until: expiry)
-                return merge(peer, on: incoming, into: session, known, context)
+                return acceptUnlessFull(peer, on: incoming, into: session, known, context)
             }
             // Both users are asked, or neither is.
             let isRemembered = statement(in: context, on: incoming, into: id, session)
@@ -252,11 +252,11 @@ extension Node {
             }
             if let session, isMember, !session.asksUser || isRemembered != false && remembersPeer {
                 incoming.driver.reserve(until: expiry)
-                start { await self.readmit(peer, on: incoming, into: session, known) }
+                start { await self.answerMember(peer, on: incoming, into: session, known) }
                 return
             }
             if let session, let room = session.room {
-                return admit(peer, on: incoming, into: session, room, known, context)
+                return answerRoomInvitation(of: peer, on: incoming, into: session, room, known, context)
             }
             if let session, isMember {
                 return ask(
@@ -280,7 +280,7 @@ extension Node {
                     do throws(NodeError) {
                         claim = try claimSessions()
                     } catch {
-                        incoming.driver.reserve(until: self.settings.clock())
+                        incoming.driver.endReservation()
                         incoming.driver.send(.refuse(id, .busy))
                         throw SessionError(error)
                     }
@@ -303,8 +303,8 @@ extension Node {
                     }
                     return session
                 },
-                refuse: { [self] in
-                    incoming.driver.reserve(until: settings.clock())
+                refuse: {
+                    incoming.driver.endReservation()
                     incoming.driver.send(.refuse(id, $0))
                 })
             incoming.driver.reserve(until: expiry)
@@ -334,13 +334,13 @@ extension Node {
     }
 
     /// Handles an invitation into a room without the proof of a secret.
-    private func admit(
-        _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ room: Room, _ known: LinkPeerInfo,
+    private func answerRoomInvitation(
+        of peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ room: Room, _ known: LinkPeerInfo,
         _ context: [UInt8]
     ) {
         switch room.admission {
         case .secret: incoming.driver.send(.refuse(session.id, .declined))
-        case .open: merge(peer, on: incoming, into: session, known, context)
+        case .open: acceptUnlessFull(peer, on: incoming, into: session, known, context)
         case .ask:
             ask(
                 about: peer, on: incoming, into: session, known, context, isRemembered: SessionRoom.isRemembered(in: context),
@@ -389,7 +389,7 @@ extension Node {
                 _ = incoming.join(session, known)
                 return
             }
-            merge(peer, on: incoming, into: session, known, context)
+            acceptUnlessFull(peer, on: incoming, into: session, known, context)
         }
         if !isStarted { questions.endAnswer(about: peer.id) }
     }
@@ -402,9 +402,10 @@ extension Node {
         incoming.driver.send(.refuse(session.id, reason))
     }
 
-    /// Answers the invitation of a peer that the room admits.
+    /// Accepts the invitation of a peer that the user or the room has admitted, unless too many peers would be in the session. Before
+    /// that, this node leaves a smaller group for the peer's (`docs/PROTOCOL.md`, section 12.7).
     /// - Parameter context: the number of members of the peer's group; empty from earlier versions.
-    private func merge(
+    private func acceptUnlessFull(
         _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ known: LinkPeerInfo, _ context: [UInt8]
     ) {
         let count = Int(context.first ?? 1)
@@ -430,8 +431,8 @@ extension Node {
         if isNew, session.members.isEmpty { session.end() }
     }
 
-    /// Accepts a link that another member of the session has opened.
-    private func readmit(
+    /// Answers the invitation of a member, which attaches another link to the session.
+    private func answerMember(
         _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ known: LinkPeerInfo
     ) async {
         let voucher = session.announcer(of: peer.id)
