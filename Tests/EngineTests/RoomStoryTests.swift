@@ -420,7 +420,8 @@ import Testing
             }
             if case .unavailable? = error {} else { Issue.record("\(String(describing: error))") }
             // The other user has seen the question, and may be asked again.
-            #expect(!sessions[1].state.withLock { $0.members.hasDeclined(inviting.id) })
+            let hasDeclined = sessions[1].state.withLock { $0.members.hasDeclined(inviting.id) }
+            #expect(!hasDeclined)
             for session in sessions { await session.leave(waiting: .zero) }
         }
     }
