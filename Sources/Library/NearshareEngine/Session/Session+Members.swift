@@ -350,8 +350,10 @@ extension Session {
         if mayRemember { forgetVoucherOnNameClash(of: peer) }
         let isRemembered = mayRemember && remembers(peer.fingerprint)
         if let rejectionReason { return rejectionReason }
-        // Before the other user is asked.
-        if outgoingLink.mayAskUser, outgoingLink.purpose != .program, state.withLock({ $0.members.hasDeclined(peer.id) }) {
+        // Before the other user is asked. Where another member vouches for the key, none is.
+        if outgoingLink.mayAskUser, !isRemembered, outgoingLink.purpose != .program,
+            state.withLock({ $0.members.hasDeclined(peer.id) })
+        {
             return Self.declinedKey(of: peer.id)
         }
         if outgoingLink.purpose == .member, outgoingLink.mayAskUser, !isRemembered { return Self.forgotten }
