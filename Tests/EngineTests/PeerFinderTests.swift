@@ -70,6 +70,16 @@ import Testing
         #expect(verdict(finder, after: .milliseconds(500)) == "2 peers")
     }
 
+    @Test func `the whole name of a known peer that is away finds no peer whose name only begins so`() {
+        let finder = PeerFinder(text: "anna", knownAs: [peer(1, "anna").id]) { [clock] in clock.now }
+        finder.receive(.present(peer(2, "annalise")))
+        #expect(verdict(finder, after: .seconds(5)) == "undecided")
+        let error = #expect(throws: NodeError.self) { try finder.lastVerdict().get() }
+        #expect(error?.description == "anna is not nearby; did you mean annalise?")
+        finder.receive(.present(peer(1, "anna")))
+        #expect(verdict(finder, after: .milliseconds(60)) == "anna")
+    }
+
     @Test func `the beginning of a name waits until all peers had time to answer`() {
         let finder = finder("an")
         finder.receive(.present(peer(1, "anna")))

@@ -301,25 +301,53 @@ struct ContactSnapshotTests {
         #expect(failure?.kind == .ambiguous)
     }
 
-    @Test("K2: a newcomer with the beginning of a trusted peer's name is not meant by it")
+    @Test("K2: a newcomer with the beginning of a trusted peer's name is not meant by it, and neither is that peer")
     func newcomer() throws {
         let (mallory, text) = (cleo, "anna")
-        func snapshot(trusting: [(LocalIdentity, String)]) throws -> ContactSnapshot {
-            try self.snapshot { trust, _ in
+        func snapshot(trusting: [(LocalIdentity, String)], knowsMallory: Bool = false) throws -> ContactSnapshot {
+            try self.snapshot(nearby: [(mallory, text)]) { trust, _ in
                 for (friend, name) in trusting {
                     try introduce(friend, name, to: &trust)
                     trust.setFriend(friend.fingerprint, to: true)
                 }
+                guard knowsMallory else { return }
                 try introduce(mallory, text, to: &trust)
                 trust.rename(mallory.fingerprint, to: nil)
             }
         }
         let one = try snapshot(trusting: [(anna, "anna-box")])
-        #expect(try one.contact(named: text, with: [mallory.peerID])?.id == anna.peerID)
-        #expect(try one.contact(named: mallory.peerID.hex, with: [mallory.peerID])?.id == mallory.peerID)
+        let clash = #expect(throws: ControlFailure.self) { try one.contact(named: text, with: []) }
+        #expect(clash?.kind == .ambiguous)
+        for peer in [anna, mallory] { #expect(clash?.description.contains(peer.peerID.hex) == true) }
+        #expect(try one.contact(named: "anna-", with: [])?.id == anna.peerID)
+        #expect(try one.contact(named: mallory.peerID.hex, with: [])?.id == mallory.peerID)
         let two = try snapshot(trusting: [(anna, "anna-box"), (ben, "anna-laptop")])
-        let failure = #expect(throws: ControlFailure.self) { try two.contact(named: text, with: [mallory.peerID]) }
+        let failure = #expect(throws: ControlFailure.self) { try two.contact(named: text, with: []) }
         #expect(failure?.description.contains("anna-laptop") == true)
+        // A peer that the user knows by this whole name is meant by it.
+        let known = try snapshot(trusting: [(anna, "anna-box")], knowsMallory: true)
+        #expect(try known.contact(named: text, with: [])?.id == mallory.peerID)
+    }
+
+    @Test("a known peer that is away is waited for by its whole name, and makes the beginning of it ambiguous")
+    func away() throws {
+        func snapshot(isFriend: Bool) throws -> ContactSnapshot {
+            try self.snapshot(nearby: [(ben, "annalise")]) { trust, _ in
+                for (identity, name) in [(anna, "anna"), (ben, "annalise")] {
+                    try introduce(identity, name, to: &trust)
+                    trust.rename(identity.fingerprint, to: nil)
+                }
+                trust.setFriend(ben.fingerprint, to: isFriend)
+            }
+        }
+        for isFriend in [false, true] {
+            let snapshot = try snapshot(isFriend: isFriend)
+            #expect(try snapshot.contact(named: "anna", with: []) == nil)
+            #expect(try snapshot.contact(named: "Annal", with: [])?.id == ben.peerID)
+            let failure = #expect(throws: ControlFailure.self) { try snapshot.contact(named: "ann", with: []) }
+            #expect(failure?.kind == .ambiguous)
+            for peer in [anna, ben] { #expect(failure?.description.contains(peer.peerID.hex) == true) }
+        }
     }
 
     @Test(

@@ -206,6 +206,55 @@ struct PeerResolverTests {
         #expect(found.map { $0?.id } == [bea.id])
     }
 
+    @Test(
+        "a name or the beginning of one goes to no other peer while the known one is away",
+        arguments: ["anna", "ann"], [true, false])
+    func away(text: String, isFriend: Bool) async throws {
+        let (ada, anna, other) = (try stage.user("ada"), try stage.user("anna"), try stage.user("annalise"))
+        for user in [anna, other] {
+            try ada.introduce(user.fingerprint, as: user.name.claimed, isFriend: isFriend && user.id == other.id)
+            try ada.machine.trust.update { _ = $0.rename(user.fingerprint, to: nil) }
+        }
+        let clock = ManualClock()
+        // A search ends with the first peer.
+        let discovery = TransformedDiscovery(ada.discovery) { event in
+            if event != .settled { clock.advance(by: .seconds(60)) }
+            return event
+        }
+        let failures = try await other.listening { _ in
+        } _: { _ in
+            var settings = try ada.settings()
+            settings.clock = { clock.now }
+            settings.discovery = discovery
+            return try await withNode(settings) { node in
+                [
+                    await caughtFailure { _ = try await resolver(ada).resolve(text, on: node) },
+                    await caughtFailure { _ = try await resolver(ada).resolveForConnection(text, on: node) },
+                ]
+            }
+        }
+        for failure in failures {
+            #expect(failure?.status == .peerNotFound)
+            guard text == "ann" else {
+                #expect(failure?.message == "anna is not nearby; did you mean annalise?")
+                continue
+            }
+            for user in [anna, other] { #expect(failure?.message.contains(user.id.hex) == true) }
+        }
+        #expect(try await resolve(["annal", "anna"], for: ada, among: [other, anna]).map { $0?.id } == [other.id, anna.id])
+    }
+
+    @Test func `K2: the beginning of a friend's name that is the whole name of a newcomer selects neither`() async throws {
+        let (ada, bea, newcomer) = (try stage.user("ada"), try stage.user("beatrice"), try stage.user("bea"))
+        try ada.introduce(bea.fingerprint, as: "beatrice", isFriend: true)
+        let error = await #expect(throws: CommandFailure.self) {
+            _ = try await resolve(["bea"], for: ada, among: [bea, newcomer])
+        }
+        #expect(error?.status == .peerNotFound)
+        for user in [bea, newcomer] { #expect(error?.message.contains(user.id.hex) == true) }
+        #expect(try await resolve(["beat"], for: ada, among: [bea, newcomer]).map { $0?.id } == [bea.id])
+    }
+
     @Test func `a search that finds nothing names the peers nearby`() async throws {
         let (ada, cleo) = (try stage.user("ada"), try stage.user("cleo\u{1b}[2J"))
         let failure = try await cleo.listening { _ in

@@ -69,7 +69,8 @@ package struct ContactDirectory: Sendable {
         let changes = messenger.events()
         return try await firstResult(
             of: {
-                let peer = try await messenger.find(text, timeout: timeout)
+                let listed = try self.snapshot().trust.peersListed(as: text)
+                let peer = try await messenger.find(text, knownAs: listed, timeout: timeout)
                 let snapshot = try self.snapshot()
                 let contact = snapshot.contact(peer.id)
                 try snapshot.requireUnambiguous(contact, selectedBy: text)

@@ -112,12 +112,21 @@ package struct ContactSnapshot: Sendable {
         }
         // A newcomer that takes the name of a trusted peer, or its beginning, is not meant (K2).
         let trusted = trust.trustedPeers(named: text).filter { key in all.contains { $0.id == key.id } }
-        if trusted.count == 1, let id = trusted.first?.id { return contact(id) }
         // A blocked peer does not make another peer's name ambiguous.
-        let listed = trust.peersListed(as: text)
         let candidates = all.filter { $0.software != .blueChat && !$0.trustStatus.isBlocked }
+        if trusted.count == 1, let key = trusted.first {
+            try trust.requireUnambiguous(key.name, key.id, selectedBy: text)
+            let others = candidates.filter { $0.id != key.id && $0.name.claimed.lowercased() == text.lowercased() }
+            if !others.isEmpty, !trust.isWholeName(text, of: key.name, key.id) {
+                throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, [contact(key.id)] + others))
+            }
+            return contact(key.id)
+        }
+        let listed = trust.peersListed(as: text)
         let owned = candidates.filter { nameOwner(of: $0) == nil }
         let found = try match(text, among: owned) ?? owned.first { listed.count == 1 && listed.contains($0.id) }
+        // The known peer with this whole name is waited for.
+        if let found, !listed.isEmpty, !trust.isWholeName(text, of: found.name, found.id) { return nil }
         if let found, !trusted.isEmpty, !trusted.contains(where: { $0.id == found.id }) {
             throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, trusted))
         }
@@ -138,12 +147,12 @@ package struct ContactSnapshot: Sendable {
             .first { $0.entry.trust != .blocked }?.fingerprint
     }
 
-    /// Refuses a contact that uses the name of another known peer, and a new one with the beginning of such a name (K2).
+    /// Refuses a contact that uses the name of another known peer, and one with the beginning of such a name (K2).
     /// - Parameter text: by which the contact was found. An id means one peer, and so does a name with the tag of its key.
     func requireUnambiguous(_ contact: Contact, selectedBy text: String) throws(ControlFailure) {
         guard PeerID(hex: text) != contact.id, TaggedName(text)?.matches(contact.name, contact.id) != true else { return }
         if let owner = nameOwner(of: contact) { throw .nameClash(contact, ownedBy: owner) }
-        if contact.trustStatus == .new { try trust.requireUnambiguous(contact.name, contact.id, selectedBy: text) }
+        try trust.requireUnambiguous(contact.name, contact.id, selectedBy: text)
     }
 
     /// The BlueChat peer that a text selects.

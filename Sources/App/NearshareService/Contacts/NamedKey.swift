@@ -38,22 +38,36 @@ package struct NamedKey: Sendable, Hashable, NamedPeer {
 extension TrustStore {
     /// The peers with a reserved name: friends, verified ones, and those to which the user has given a name. A new peer that
     /// claims such a name is not selected by it, nor by its beginning (K2).
-    /// - Parameter text: a name, the beginning of one, or an id.
+    /// - Parameter text: a name, the beginning of one, or an id. The whole name of another peer that the user has decided about selects
+    ///   no peer whose name only begins so.
     package func trustedPeers(named text: String) -> [NamedKey] {
-        peers(named: text) { $0.isTrusted || $0.givenName != nil }
+        let trusted = peers(named: text) { $0.isTrusted || $0.givenName != nil }
+        guard !trusted.contains(where: { isWholeName(text, of: $0.name, $0.id) }) else { return trusted }
+        let isOwned = entries.contains { key, entry in
+            entry.name.claimed.lowercased() == text.lowercased() && !entry.isNameContested
+                && (isContact(key) || entry.trust == .blocked)
+        }
+        return isOwned ? [] : trusted
     }
 
-    /// Refuses a new peer that was found by the beginning of its name, where known peers have names with this beginning: they may
-    /// be away (K2).
+    /// Whether a text is the whole name of a peer, also with a tag: the one that it has, or the one by which it is listed.
+    func isWholeName(_ text: String, of name: DisplayName, _ id: PeerID) -> Bool {
+        let wanted = text.lowercased()
+        return name.claimed.lowercased() == wanted || TaggedName(text)?.matches(name, id) == true
+            || entry(claiming: id)?.entry.name.claimed.lowercased() == wanted
+    }
+
+    /// Refuses a peer that was found by the beginning of its name, where other known peers have the text as their name, or names
+    /// with this beginning: they may be away (K2).
     /// - Parameters:
-    ///   - name: of the new peer.
+    ///   - name: of the peer that was found.
     ///   - text: as the user typed it.
     package func requireUnambiguous(_ name: DisplayName, _ id: PeerID, selectedBy text: String) throws(ControlFailure) {
-        guard name.claimed.lowercased() != text.lowercased() else { return }
-        let known = peers(named: text) { _ in true }
-        guard !known.isEmpty else { return }
-        let new = "\(name.shown)  \(id)  \(TrustStatus.new.listText)"
-        let list = (known.map(\.idRow) + [new]).sorted().map { "\n  \($0)" }.joined()
+        guard !isWholeName(text, of: name, id) else { return }
+        let others = peers(named: text) { $0.givenName != nil || !$0.isNameContested }.filter { $0.id != id }
+        guard !others.isEmpty else { return }
+        let found = "\(name.shown)  \(id)  \(trustStatus(claiming: id, named: name).listText)"
+        let list = (others.map(\.idRow) + [found]).sorted().map { "\n  \($0)" }.joined()
         throw ControlFailure(
             .ambiguous, "\(TerminalText.escaped(text)) is the beginning of several names; use the id of one:\(list)")
     }

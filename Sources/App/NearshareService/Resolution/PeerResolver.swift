@@ -92,25 +92,26 @@ package struct PeerResolver: Sendable {
         let trust = (try? machine.trust.read()) ?? TrustStore()
         let id = PeerID(hex: text)
         let trusted = trust.trustedPeers(named: text)
+        if id == nil, trusted.count == 1, let key = trusted.first {
+            try trust.requireUnambiguous(key.name, key.id, selectedBy: text)
+        }
         let known =
             id.flatMap { trust.entry(claiming: $0)?.fingerprint } ?? (trusted.count == 1 ? trusted.first?.fingerprint : nil)
         guard let fingerprint = Fingerprint(hex: text) ?? known else {
             let found = try requireTrusted(try await find(text, on: node), among: trusted, selectedBy: text)
+            // The beginning of a known peer's name does not select another one (K2).
+            if id == nil, let peer = found.peer { try trust.requireUnambiguous(peer.name, peer.id, selectedBy: text) }
             guard case .direct(var peer) = found else { return found }
             peer.isIDGiven = id != nil || isTagged(peer, text)
-            // The beginning of a known peer's name does not select a new one (K2).
-            if !peer.isIDGiven, let name = peer.name, let found = peer.id,
-                trust.trustStatus(claiming: found, named: name) == .new
-            {
-                try trust.requireUnambiguous(name, found, selectedBy: text)
-            }
             return .direct(peer)
         }
         do {
             guard let key = trusted.first, key.fingerprint == fingerprint, id == nil else {
                 return try pinned(try await find(fingerprint.peerID.hex, on: node), to: fingerprint)
             }
-            let destination = try await resolveTrusted(key, on: node) { try await find(key.id.hex, on: node) }
+            let destination = try await resolveTrusted(key, selectedBy: text, on: node) {
+                try await find(key.id.hex, on: node)
+            }
             return try pinned(destination, to: fingerprint)
         } catch NodeError.notFound(_, let nearby) {
             // The text may be the beginning of the name.
@@ -137,17 +138,26 @@ package struct PeerResolver: Sendable {
     }
 
     /// Finds a trusted peer by its key. Reports which one is used where other peers nearby have its name (K2).
+    /// - Throws: ``CommandFailure`` where the text is only the beginning of its name, and another peer nearby has it as its whole name.
     private func resolveTrusted(
-        _ key: NamedKey, on node: Node, _ find: () async throws -> Destination
+        _ key: NamedKey, selectedBy text: String, on node: Node, _ find: () async throws -> Destination
     ) async throws -> Destination {
         let others = Monitor(Set<PeerID>())
+        let owners = Monitor<[PeerID: DisplayName]>([:])
+        let isWhole = (try? machine.trust.read())?.isWholeName(text, of: key.name, key.id) ?? true
+        @Sendable func isOwner(_ id: PeerID, _ name: DisplayName) -> Bool {
+            !isWhole && id != key.id && name.claimed.lowercased() == text.lowercased()
+        }
         return try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
             // Without discovery there is nothing to see. A second scan over Bluetooth would cost the search time.
             if transport != .mesh, transport != .bluetooth, let changes = try? await node.browse([.network]) {
                 group.addTask {
-                    for try await change in changes.compactMap(\.change)
-                    where change.peer.id != key.id && SharedName.areEqual(change.peer.name, key.name) {
+                    for try await change in changes.compactMap(\.change) where change.peer.id != key.id {
+                        let peer = change.peer
+                        let isNear = change.isPresent && isOwner(peer.id, peer.name)
+                        owners.withLock { $0[peer.id] = isNear ? peer.name : nil }
+                        guard SharedName.areEqual(peer.name, key.name) else { continue }
                         others.withLock { others in
                             _ = change.isPresent ? others.insert(change.peer.id).inserted : others.remove(change.peer.id) != nil
                         }
@@ -160,12 +170,21 @@ package struct PeerResolver: Sendable {
             case .mesh(let mesh, _):
                 let peers = mesh.peers.filter { $0.id != key.id && SharedName.areEqual($0.name, key.name) }
                 others.withLock { $0.formUnion(peers.map(\.id)) }
+                for peer in mesh.peers where isOwner(peer.id, peer.name) { owners.withLock { $0[peer.id] = peer.name } }
             case .node(let contact):
                 let contacts = (try? await withRunningNode(of: machine) { try await $0.contacts() }) ?? []
                 if let notice = SharedName.notice(for: contact, among: contacts) { reporter.report(.notice(notice)) }
             case .everyone: break
             }
             let trust = (try? machine.trust.read()) ?? TrustStore()
+            var rows: [String] = []
+            for (id, name) in owners.withLock({ $0 }) {
+                let status = trust.trustStatus(claiming: id, named: name)
+                if !status.isBlocked { rows.append("\(name.shown)  \(id)  \(status.listText)") }
+            }
+            guard rows.isEmpty else {
+                throw CommandFailure(.peerNotFound, NodeError.ambiguity(of: text, rows: ([key.idRow] + rows).sorted()))
+            }
             let notice = SharedName.notice(
                 for: key.name, key.id, trust.trustStatus(of: key.fingerprint, claiming: key.name),
                 otherCount: others.withLock(\.count))
@@ -292,8 +311,9 @@ package struct PeerResolver: Sendable {
         let trust = (try? machine.trust.read()) ?? TrustStore()
         let trusted = trust.trustedPeers(named: text)
         if trusted.count == 1, let key = trusted.first, PeerID(hex: text) == nil {
+            try trust.requireUnambiguous(key.name, key.id, selectedBy: text)
             do {
-                let destination = try await resolveTrusted(key, on: node) {
+                let destination = try await resolveTrusted(key, selectedBy: text, on: node) {
                     .direct(try await node.find(key.id.hex, timeout: Timeout.connection, on: media).destination)
                 }
                 if case .direct(var peer) = destination {
@@ -308,10 +328,12 @@ package struct PeerResolver: Sendable {
             }
         }
         do {
-            return try await node.find(text, timeout: Timeout.connection, on: media, knownAs: idsListed(as: text)).destination
+            let found = try await node.find(text, timeout: Timeout.connection, on: media, knownAs: idsListed(as: text))
+            if PeerID(hex: text) == nil { try trust.requireUnambiguous(found.name, found.id, selectedBy: text) }
+            return found.destination
         } catch NodeError.ambiguous(let text, let peers) {
             let known = peers.filter { trust.trustStatus(claiming: $0.id, named: $0.name).isKnown }
-            guard known.count == 1, let peer = known.first else {
+            guard known.count == 1, let peer = known.first, trust.isWholeName(text, of: peer.name, peer.id) else {
                 throw CommandFailure(.peerNotFound, ambiguity(of: text, peers))
             }
             let notice = SharedName.notice(
@@ -510,5 +532,18 @@ package struct PeerResolver: Sendable {
         try? RecentPeers.record(
             [RecentPeers.Entry(id: id, name: name, lastSeen: SystemClock.wall(), isLocalSend: isLocalSend)], in: machine.state)
         reporter.report(.found(id, name, transport))
+    }
+}
+
+extension PeerResolver.Destination {
+    /// The id of the peer and the name that it has there; nil for an address alone, and for everyone.
+    fileprivate var peer: (id: PeerID, name: DisplayName)? {
+        switch self {
+        case .direct(let peer):
+            if let id = peer.id, let name = peer.name { (id, name) } else { nil }
+        case .mesh(_, let peer): (peer.id, peer.name)
+        case .node(let contact): (contact.id, contact.name)
+        case .everyone: nil
+        }
     }
 }

@@ -10,9 +10,10 @@ extension Messenger {
     package var peers: [MeshPeer] { mesh.peers }
 
     /// Waits until a peer is known in the mesh that `text` selects: an ID, a name, or the beginning of one.
+    /// - Parameter ids: of peers that the user knows by this whole name, whatever they call themselves now.
     /// - Throws: ``NodeError``.
-    package func find(_ text: String, timeout: Duration) async throws -> MeshPeer {
-        try await mesh.find(text, timeout: timeout)
+    package func find(_ text: String, knownAs ids: Set<PeerID> = [], timeout: Duration) async throws -> MeshPeer {
+        try await mesh.find(text, knownAs: ids, timeout: timeout)
     }
 
     /// The peers with an established Noise session.

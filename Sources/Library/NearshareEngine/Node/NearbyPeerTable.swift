@@ -172,7 +172,8 @@ package struct NearbyPeerTable: Sendable {
     /// Finds a peer by its identifier, its whole name, also with a tag, or a unique beginning of its name, ignoring case.
     package func find(_ text: String) -> Match { Self.find(text, among: peers) }
 
-    /// - Parameter ids: of peers that the user knows by this name, whatever they call themselves now.
+    /// - Parameter ids: of peers that the user knows by this whole name, whatever they call themselves now. Where there are any, no
+    ///   other peer is found by the beginning of its name: the known one may be away.
     static func find(
         _ text: String, among peers: [PeerID: NearbyPeer], knownAs ids: Set<PeerID> = []
     ) -> Match {
@@ -187,6 +188,7 @@ package struct NearbyPeerTable: Sendable {
         }
         if exact.count == 1 { return .one(exact[0], isExact: true) }
         if exact.count > 1 { return .several(exact) }
+        guard ids.isEmpty else { return .none }
         let prefixed = sorted.filter { $0.name.claimed.lowercased().hasPrefix(wanted) }
         if prefixed.count == 1 { return .one(prefixed[0], isExact: false) }
         return prefixed.isEmpty ? .none : .several(prefixed)

@@ -36,7 +36,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .blocked(let peer): "\(peer) is blocked"
         case .notFound(_, let nearby) where nearby.isEmpty: "no peers found"
         case .notFound(let text, let nearby):
-            "\(NameText.shown(text)) is not nearby; these are: \(Self.list(nearby))"
+            Self.absence(of: text, nearby)
         case .ambiguous(let text, let peers):
             Self.ambiguity(of: text, rows: peers.map { "\($0.name.shown)  \($0.id.hex)" })
         }
@@ -66,6 +66,13 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
     package func description(naming name: String) -> String {
         let peer = "the peer"
         return description.hasPrefix(peer) ? name + description.dropFirst(peer.count) : description
+    }
+
+    /// The sentence for a text that selects no peer nearby: it proposes the peers whose names begin so, or lists all.
+    private static func absence(of text: String, _ nearby: [NearbyPeer]) -> String {
+        let similar = nearby.filter { $0.name.claimed.lowercased().hasPrefix(text.lowercased()) }
+        let advice = similar.isEmpty || text.isEmpty ? "these are: \(list(nearby))" : "did you mean \(list(similar))?"
+        return "\(NameText.shown(text)) is not nearby; \(advice)"
     }
 
     /// The first of the peers; those that share a name with their ids.
