@@ -52,9 +52,23 @@ import Testing
         for key in [TerminalKey.text(" "), .down, .text(" "), .down, .text(" "), .text(" ")] { _ = list.handle(key) }
         #expect(list.lines(in: .standard) == ["send to:", "  ✓ peer 0  id 0", "  ✓ peer 1  id 1", "▸   peer 2  id 2"])
         _ = list.handle(.text("2"))
+        #expect(
+            list.lines(in: .standard) == ["send to:", "with \"2\":", "2 marked: peer 0, peer 1", "▸   peer 2  id 2"])
+        _ = list.handle(.text("x"))
+        #expect(list.lines(in: .standard).suffix(2) == ["2 marked: peer 0, peer 1", "  none; Backspace shows more"])
+        _ = list.handle(.backspace)
         list.setItems([2, 1, 0, 4].map { PickerList.Item(id: $0, cells: ["\($0)"]) })
         let reaction = list.handle(.enter)
         #expect(reaction == .picked([1, 0]))
+    }
+
+    @Test("marked items that a long list or a low terminal does not show are named above it", arguments: [8, 24])
+    func scrolledAway(_ rows: Int) {
+        var list = picker(100)
+        for _ in 0..<40 { for key in [TerminalKey.text(" "), .down] { _ = list.handle(key) } }
+        let lines = list.lines(in: TerminalSize(columns: 40, rows: rows))
+        #expect(lines.count < rows && lines[1].hasPrefix("40 marked: peer 0, peer 1"))
+        #expect(lines.contains { $0.hasPrefix("▸   peer 40 ") })
     }
 
     @Test("several ways cancel", arguments: [TerminalKey.escape, .control("c")])

@@ -94,7 +94,8 @@ package struct PickerList<ID: Hashable & Sendable>: Sendable {
         selection = shown[min(max(0, index + distance), shown.count - 1)].id
     }
 
-    /// The title, and the items around the selection, as rows that a terminal neither wraps nor scrolls away.
+    /// The title, the names of marked items where some are not visible, and the items around the selection, as rows that a terminal
+    /// neither wraps nor scrolls away.
     package func lines(in size: TerminalSize) -> [String] {
         // The last column stays free: some terminals wrap when it is written.
         let columns = max(1, size.columns - 1)
@@ -102,12 +103,14 @@ package struct PickerList<ID: Hashable & Sendable>: Sendable {
         guard !items.isEmpty else { return heading + Self.wrapped("  \(placeholder)", columns: columns) }
         if !filter.isEmpty { heading += Self.wrapped("with \(TerminalText.quoted(filter)):", columns: columns) }
         let left = shownItems
-        guard !left.isEmpty else { return heading + Self.wrapped("  none; Backspace shows more", columns: columns) }
-        // The cursor is in a row below the list.
-        let count = max(1, min(Self.maximumShownItemCount, size.rows - heading.count - 1))
-        let selected = left.firstIndex { $0.id == selection } ?? 0
-        let start = max(0, min(selected - count / 2, left.count - count))
-        let shown = left.dropFirst(start).prefix(count)
+        var shown = visibleItems(of: left, in: size, below: heading)
+        let picked = items.filter { marked.contains($0.id) }
+        if picked.contains(where: { item in !shown.contains { $0.id == item.id } }) {
+            let names = picked.compactMap(\.cells.first).joined(separator: ", ")
+            heading += Self.wrapped("\(picked.count) marked: \(names)", columns: columns).prefix(max(1, size.rows / 4))
+            shown = visibleItems(of: left, in: size, below: heading)
+        }
+        guard !shown.isEmpty else { return heading + Self.wrapped("  none; Backspace shows more", columns: columns) }
         let markColumns = marked.isEmpty ? 0 : 2
         let rows = Table.truncatedLines(
             shown.map(\.cells), maximumWidth: max(0, columns - 2 - markColumns), columnsToTruncate: columnsToTruncate)
@@ -116,6 +119,15 @@ package struct PickerList<ID: Hashable & Sendable>: Sendable {
                 let mark = marked.isEmpty ? "" : marked.contains(item.id) ? "✓ " : "  "
                 return "\(item.id == selection ? "▸" : " ") \(mark)\(row)"
             }
+    }
+
+    /// The items around the selection for which the terminal has room below other rows: at least one of several.
+    private func visibleItems(of left: [Item], in size: TerminalSize, below heading: [String]) -> ArraySlice<Item> {
+        // The cursor is in a row below the list.
+        let count = max(1, min(Self.maximumShownItemCount, size.rows - heading.count - 1))
+        let selected = left.firstIndex { $0.id == selection } ?? 0
+        let start = max(0, min(selected - count / 2, left.count - count))
+        return left.dropFirst(start).prefix(count)
     }
 
     private static func wrapped(_ text: String, columns: Int) -> [String] {
