@@ -116,6 +116,25 @@ import Testing
         }
     }
 
+    @Test(
+        "files whose names became equal are found under their numbers when they are sent again",
+        arguments: [ExistingFilePolicy.skipIdentical, .update, .overwrite])
+    func equalNames(policy: ExistingFilePolicy) throws {
+        let rig = try Rig(policy)
+        for (name, size) in [("b ", 400), ("b  ", 500), ("x\u{1}", 7), ("x\u{2}", 7), ("x_", 8)] {
+            try rig.scratch.write("source/trip/\(name)", bytes(size, seed: UInt64(size)))
+        }
+        _ = try rig.compareAndSend()
+        for _ in 0..<2 {
+            let again = try rig.compareAndSend()
+            #expect(again.item.isPresent)
+            #expect(again.counts == ComparedFiles(fileCount: 9, presentCount: 9, newerCount: 0))
+        }
+        // A changed one is sent alone.
+        try rig.scratch.write("source/trip/b ", bytes(401))
+        #expect(try rig.compareAndSend().counts?.sentCount == 1)
+    }
+
     @Test func `only older files are updated, also those that were received`() throws {
         for compares in [false, true] {
             let rig = try Rig(.update)

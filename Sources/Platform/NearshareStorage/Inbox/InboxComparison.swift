@@ -98,13 +98,21 @@ struct InboxComparison {
         return hasSize ? .candidate : .newer
     }
 
-    /// The file with which an entry is compared: that of its name or, where something else has the name, of its size and under its
-    /// name with a number. What could not be merged was kept there.
+    /// The file with which an entry is compared: that of its name, under the next number where an earlier entry of the folder was
+    /// compared with that, or, where something else has the name, the file of its size under its name with a number. What could not
+    /// be merged was kept there.
     private mutating func locate(_ entry: EntryHeader) -> (path: [String], status: stat)? {
         guard let path = inboxPath(of: entry) else { return nil }
         if let (directory, name) = tree.locate(path) {
             guard let status = try? directory.status(of: name) else { return nil }
-            if status.isFile { return (path, status) }
+            if status.isFile {
+                guard path.count > 1, examined.contains(FileIdentity(status)) else { return (path, status) }
+                // An earlier entry has this name, because both became equal when they were made safe. The next number is this one's.
+                let compared = examined
+                let next = present(name, in: directory) { $0.isFile && !compared.contains(FileIdentity($0)) }
+                guard let next else { return nil }
+                return (Array(path.dropLast()) + [next.name], next.status)
+            }
         }
         guard policy.mergesFolders, let size = entry.size else { return nil }
         var found: [String] = []
