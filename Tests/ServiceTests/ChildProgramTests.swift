@@ -17,4 +17,13 @@ import Testing
         #expect(!ChildProgram.runInTerminal(words, isQuiet: true))
         #expect(ChildProgram.runInTerminal(["true"], isQuiet: true))
     }
+
+    @Test func `a program that cannot be started is noticed before it is needed`() {
+        for program in ["sh", "/bin/sh"] { #expect(ChildProgram.lookupError(of: program) == nil) }
+        for program in ["no-such-program", "/no/such/program"] {
+            #expect(ChildProgram.lookupError(of: program) == ENOENT, "\(program)")
+        }
+        // A folder, and a file that is no program.
+        for program in ["/", "/etc/passwd"] { #expect(ChildProgram.lookupError(of: program) == EACCES, "\(program)") }
+    }
 }

@@ -88,7 +88,12 @@ struct ReceiveCommand: ConfinedCommand {
 
     /// Starts the helper process that runs the command of `--exec`, before this process gives up the right to.
     private func startRunner() throws -> (any WorkerLauncher)? {
-        guard !exec.isEmpty else { return nil }
+        guard let program = exec.first else { return nil }
+        // Otherwise a mistyped name would be noticed at the first item, which gets no second try.
+        if let code = ChildProgram.lookupError(of: program) {
+            throw CommandFailure(
+                .usage, "--exec: could not start \(TerminalText.escaped(program, columns: 4096)): \(systemErrorText(code))")
+        }
         let inbox = try LocalMachine().inbox(receiving.inbox, limits: InboxLimits())
         // A sender could replace it, or be taken for its author.
         if let word = exec.first(where: { ArrivalCommand.leadsInto(inbox.path, $0) }) {

@@ -30,6 +30,21 @@ package enum ChildProgram {
         }
     }
 
+    /// The code of the error (errno(3)) with which a program could not be started now; nil where an executable file is found.
+    /// - Parameter program: looked for in PATH, unless it has a slash.
+    package static func lookupError(of program: String) -> Int32? {
+        let path = getenv("PATH").map { String(cString: $0) } ?? "/bin:/usr/bin"
+        let folders = path.split(separator: ":", omittingEmptySubsequences: false)
+        let candidates = program.contains("/") ? [program] : folders.map { $0.isEmpty ? program : "\($0)/\(program)" }
+        var code = ENOENT
+        for candidate in candidates where access(candidate, F_OK) == 0 {
+            var status = stat()
+            if access(candidate, X_OK) == 0, stat(candidate, &status) == 0, status.st_mode & S_IFMT == S_IFREG { return nil }
+            code = EACCES
+        }
+        return code
+    }
+
     /// Runs a program that has the terminal until it ends, such as sudo, which asks for a password. Blocks. No shell reads the
     /// words.
     /// - Parameters:
