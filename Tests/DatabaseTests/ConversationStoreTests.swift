@@ -102,6 +102,29 @@ struct ConversationStoreTests {
         #expect(try store.conversations().map(\.conversation) == [.publicRoom])
     }
 
+    @Test("what a peer has sent leaves the file with its conversation, in every form")
+    func clearedArrivals() throws {
+        func insertArrival(_ number: UInt8, by sender: PeerID, isForEveryone: Bool = false, _ text: String) throws {
+            let id = BundleID(bytes: [UInt8](repeating: 0, count: 15) + [number])!
+            let arrival = ReceivedBundle(
+                id: id, sender: sender, signer: EndpointID(rawValue: .max), content: Array(text.utf8),
+                isForEveryone: isForEveryone, created: WallTime(milliseconds: 5), received: WallTime(milliseconds: 6), hops: 1)
+            #expect(try store.insert(arrival, isFriend: false) != nil)
+        }
+        _ = try store.insert(line("1", in: .peer(anna), by: anna, "a secret of anna"))
+        try insertArrival(1, by: anna, "a secret of anna")
+        try insertArrival(2, by: anna, isForEveryone: true, "news for everyone")
+        try insertArrival(3, by: ben, "a word of ben")
+        let piece = try #require(
+            TextFragment(sender: anna, textID: "2", index: 0, count: 2, text: "half a secret of anna"))
+        #expect(try store.addFragment(piece, isFriend: false, now: WallTime(milliseconds: 1)) == nil)
+        try store.removeMessages(of: .peer(anna))
+        #expect(try store.arrivals(after: 0, limit: 10).map(\.number) == [2, 3])
+        #expect(try !scratch.holds("secret of anna"))
+        try store.removeMessages(of: .publicRoom)
+        #expect(try store.arrivals(after: 0, limit: 10).map(\.number) == [2, 3])
+    }
+
     @Test("a mark goes up, never down, and others' lines can't be marked as ours")
     func statuses() throws {
         _ = try store.insert(line("x", in: .peer(anna)))

@@ -330,7 +330,14 @@ package final class SQLiteConversationStore: ConversationStore {
     package func removeMessages(of conversation: Conversation) throws(StorageError) {
         try file.write { database in
             try database.execute(sql: "DELETE FROM line WHERE conversation = ?", arguments: [conversation.text])
+            guard case .peer(let peer) = conversation else { return }
+            // The texts of the lines that came through the mesh, and what is there of longer ones.
+            let sender = Blob(peer.bytes)
+            try database.execute(sql: "DELETE FROM arrival WHERE sender = ? AND isForEverybody = 0", arguments: [sender])
+            try database.execute(sql: "DELETE FROM piece WHERE sender = ?", arguments: [sender])
         }
+        // Where another process reads the file just now, the log is overwritten later.
+        try? file.truncateLog()
     }
 
     package func conversations() throws(StorageError) -> [ConversationSummary] {

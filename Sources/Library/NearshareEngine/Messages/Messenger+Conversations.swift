@@ -3,7 +3,7 @@ package import NearshareInterfaces
 
 /// The stored conversations and messages.
 extension Messenger {
-    /// Removes all lines of a conversation. Lines that wait are not sent any more, except those that the mesh carries already.
+    /// Removes all lines of a conversation, and the peer's messages that programs can list. Lines that wait are not sent any more, except those that the mesh carries already.
     package func clear(_ conversation: Conversation) async throws(MessengerError) {
         try await stored { () throws(StorageError) in try self.store.removeMessages(of: conversation) }
     }
