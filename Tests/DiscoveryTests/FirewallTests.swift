@@ -98,6 +98,41 @@ import Testing
         #expect(outcomes(try filter(["{\"drop\": null}"], hook: "forward")).values.allSatisfy { $0.outcome == "passes" })
     }
 
+    @Test func `rules for what this machine sends are noticed where they drop something`() throws {
+        func findings(_ filter: PacketFilter) -> [NetworkDiagnosis.Finding] {
+            NetworkDiagnosis(
+                of: NetworkDiagnosis.Facts(
+                    interfaces: [Self.interface], engine: "embedded responder", responders: [], isDaemonOnBus: false,
+                    firewall: FirewallFacts(rules: filter.isEmpty ? .none : .filter(filter)), port: 4242)
+            ).findings.filter { $0.subject == .firewall }
+        }
+        let policy = findings(try filter([], hook: "output"))
+        #expect(
+            policy.map(\.text) == [
+                "the firewall accepts 5353/udp and 4242/tcp",
+                "rules for what this machine sends exist, and are not checked: inet t c: policy drop",
+            ])
+        let sub = [
+            "{\"chain\": {\"family\": \"inet\", \"table\": \"t\", \"name\": \"sub\", \"handle\": 50}}",
+            """
+            {"rule": {"family": "inet", "table": "t", "chain": "sub", "handle": 51, "expr": [{"drop": null}]}}
+            """,
+        ]
+        let jump = "{\"jump\": {\"target\": \"sub\"}}"
+        let reached = try filter([jump, jump], policy: "accept", hook: "output", more: sub)
+        #expect(findings(reached).last?.text.hasSuffix(": inet t c: rule with handle 51") == true)
+        for open in [
+            try filter([], policy: "accept", hook: "output"),
+            try filter(["{\"accept\": null}"], policy: "accept", hook: "output"),
+            try filter([], policy: "accept", hook: "output", more: sub),
+        ] {
+            #expect(findings(open).map(\.text) == ["no firewall was found"])
+        }
+        var tables = PacketFilter()
+        tables.add(iptables: "*filter\n:INPUT ACCEPT [0:0]\n:OUTPUT DROP [0:0]\nCOMMIT", isIPv6: false)
+        #expect(findings(tables).last?.text.hasSuffix(": ip filter OUTPUT: policy drop") == true)
+    }
+
     @Test func `what is not a rule set is refused`() {
         for json in ["", "[]", "{\"nftables\": 5", "{}"] { #expect(PacketFilter(nftables: json) == nil) }
         // Parts that are missing or of another type are passed over.

@@ -137,11 +137,23 @@ package struct NetworkDiagnosis: Sendable, Hashable {
         case .filter(let filter):
             let verdicts = FirewallVerdict.all(
                 filter, interfaces: facts.interfaces, bridges: facts.bridges, port: facts.port)
-            let findings = FirewallVerdict.findings(
+            var findings = FirewallVerdict.findings(
                 verdicts, isUFWEnabled: facts.firewall.isUFWEnabled, privilege: facts.privilege)
-            guard findings.isEmpty else { return findings }
-            let names = services.map(\.name).joined(separator: " and ")
-            return [Finding(.ok, .firewall, filter.isEmpty ? "no firewall was found" : "the firewall accepts \(names)")]
+            if findings.isEmpty {
+                let names = services.map(\.name).joined(separator: " and ")
+                findings = [
+                    Finding(.ok, .firewall, filter.isEmpty ? "no firewall was found" : "the firewall accepts \(names)")
+                ]
+            }
+            if let rule = filter.outgoingDrop {
+                findings.append(
+                    Finding(
+                        .notice, .firewall,
+                        "rules for what this machine sends exist, and are not checked: "
+                            + TerminalText.escaped(rule, columns: 200),
+                        advice: "if peers are not found or reached, allow outgoing connections, and packets to 5353/udp"))
+            }
+            return findings
         case .notPermitted, .noTool, .unreadable:
             var findings: [Finding] = []
             if facts.firewall.isUFWEnabled {

@@ -21,7 +21,8 @@ extension PacketFilter {
                 chains.append(
                     Chain(
                         id: ChainID(source: .iptables, family: family, table: table, name: words[0]),
-                        base: Self.base(table, words[0], drops: words[1] == "DROP")))
+                        base: Self.base(table, words[0], drops: words[1] == "DROP"),
+                        dropsOutgoing: ["OUTPUT", "POSTROUTING"].contains(words[0]) ? words[1] == "DROP" : nil))
             } else if line.hasPrefix("-A ") {
                 var parser = RuleParser(String(line))
                 if let (chain, rule) = parser.rule(), let index = indices[chain] { chains[index].rules.append(rule) }

@@ -24,7 +24,7 @@ extension PacketFilter {
                 !dormant.contains("\(id.family.rawValue) \(id.table)")
             else { continue }
             indices[id] = chains.count
-            chains.append(Chain(id: id, base: Self.base(chain)))
+            chains.append(Chain(id: id, base: Self.base(chain), dropsOutgoing: Self.dropsOutgoing(chain)))
         }
         for object in objects {
             guard let rule = object["rule"], let id = Self.id(of: rule, rule["chain"]?.text), let index = indices[id] else {
@@ -66,6 +66,11 @@ extension PacketFilter {
         return BaseChain(
             hook: hook, priority: Int(priority), devices: chain["dev"]?.elements.compactMap(\.text),
             drops: chain["policy"]?.text == "drop")
+    }
+
+    private static func dropsOutgoing(_ chain: StructuredValue) -> Bool? {
+        guard let hook = chain["hook"]?.text, ["output", "postrouting", "egress"].contains(hook) else { return nil }
+        return chain["policy"]?.text == "drop"
     }
 
     /// Returns the rules' texts by family, table and handle, and the dormant tables, whose flag is

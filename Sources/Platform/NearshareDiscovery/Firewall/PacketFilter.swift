@@ -1,7 +1,7 @@
 internal import NearshareBase
 
 /// The rules of nftables and iptables that decide about incoming packets, as one model: base chains at the hooks that a packet
-/// for this machine passes, in the order of their priorities.
+/// for this machine passes, in the order of their priorities. Chains for outgoing packets are not evaluated, only noticed.
 package struct PacketFilter: Sendable, Hashable {
     enum Family: String, Sendable {
         case ip, ip6, inet, netdev, bridge
@@ -38,6 +38,8 @@ package struct PacketFilter: Sendable, Hashable {
         var id: ChainID
         /// nil for a chain that is only jumped to.
         var base: BaseChain?
+        /// Whether the policy of a base chain for outgoing packets drops them; nil for other chains.
+        var dropsOutgoing: Bool?
         var rules: [Rule] = []
     }
 
@@ -85,7 +87,37 @@ package struct PacketFilter: Sendable, Hashable {
 
     var chains: [Chain] = []
 
-    package var isEmpty: Bool { chains.allSatisfy { $0.base == nil } }
+    package var isEmpty: Bool { chains.allSatisfy { $0.base == nil } && outgoingDrop == nil }
+
+    /// The first policy or rule that drops some of what this machine sends, which may be none of nearshare's packets; nil for none.
+    var outgoingDrop: String? {
+        for chain in chains {
+            guard let dropsAll = chain.dropsOutgoing else { continue }
+            if dropsAll { return "\(chain.id): policy drop" }
+            if let rule = firstDrop(from: chain) { return "\(chain.id): \(rule.text)" }
+        }
+        return nil
+    }
+
+    /// The first rule that drops packets, in a chain and those to which it leads.
+    private func firstDrop(from start: Chain) -> Rule? {
+        var waiting = [start]
+        var seen: Set<ChainID> = [start.id]
+        while let chain = waiting.popLast() {
+            for rule in chain.rules {
+                switch rule.action {
+                case .drop: return rule
+                case .jump(let name), .goto(let name):
+                    var id = chain.id
+                    id.name = name
+                    guard seen.insert(id).inserted, let target = chains.first(where: { $0.id == id }) else { continue }
+                    waiting.append(target)
+                case .accept, .return, .continue, .untrack, .unknown: break
+                }
+            }
+        }
+        return nil
+    }
 }
 
 // MARK: Evaluation
