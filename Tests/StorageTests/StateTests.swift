@@ -300,6 +300,34 @@ struct StateTests {
         #expect(try history.entries(includesRemoved: true) == [other, again])
     }
 
+    @Test("the interruptions of a transfer that was completed later are removed, and no others")
+    func resumedAttempts() throws {
+        let log = TransferLog(of: .notReceived, in: try state())
+        try log.removeResumedAttempts { _ in true }
+        let (anna, ben) = (PeerID(bytes: [UInt8](repeating: 1, count: 8))!, PeerID(bytes: [UInt8](repeating: 2, count: 8))!)
+        func append(_ token: String, _ outcome: String, by peer: PeerID, partial: String?) throws {
+            var entry = TransferLog.Entry(
+                when: WallTime(milliseconds: 1), peer: peer, peerName: "a peer", content: token, size: 0, outcome: outcome,
+                attempt: TransferLog.Attempt(process: 1, token: token))
+            entry.partial = partial
+            try log.append(entry)
+        }
+        func attempt(_ token: String, _ outcome: String, by peer: PeerID, partial: String?) throws {
+            try append(token, TransferLog.runningOutcome, by: peer, partial: partial)
+            try append(token, outcome, by: peer, partial: nil)
+        }
+        try attempt("first", "interrupted", by: anna, partial: "p")
+        try append("killed", TransferLog.runningOutcome, by: anna, partial: "p")
+        try attempt("other", "interrupted", by: anna, partial: "q")
+        try attempt("foreign", "interrupted", by: ben, partial: "r")
+        try attempt("last", "completed", by: anna, partial: "p")
+        try attempt("again", "interrupted", by: anna, partial: "p")
+        try attempt("resumed", "completed", by: ben, partial: "r")
+        try log.removeResumedAttempts { $0 == anna }
+        let left = ["other", "foreign", "last", "again", "resumed"].flatMap { [$0, $0] }
+        #expect(try log.entries().map(\.content).sorted() == left.sorted())
+    }
+
     @Test("what was sent is remembered in order, and the oldest goes")
     func sendHistory() throws {
         let history = TransferLog(of: .sent, in: try state())

@@ -253,7 +253,15 @@ struct InboxCleanCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let count = try ReceiveHistory(in: LocalMachine().state).remove { $0.isRemoved == true || $0.isGone }
+            let state = try LocalMachine().state
+            var senders: Set<PeerID> = []
+            let count = try ReceiveHistory(in: state).remove { entry in
+                guard entry.isRemoved == true || entry.isGone else { return false }
+                senders.insert(entry.peer.peerID)
+                return true
+            }
+            // Otherwise the history would say that the transfer of such an item was interrupted.
+            try TransferLog(of: .notReceived, in: state).removeResumedAttempts { senders.contains($0) }
             Console.notice("\(count) \(count == 1 ? "record" : "records") removed")
         }
     }

@@ -135,6 +135,31 @@ package struct TransferLog: Sendable {
         }
     }
 
+    /// Removes the records of attempts that have not completed their transfer, where a later one of the same peer has resumed and
+    /// completed it.
+    /// - Parameter isAffected: receives the peer.
+    package func removeResumedAttempts(where isAffected: (PeerID) -> Bool) throws(StorageError) {
+        try directory.updateLines(of: kind.rawValue) { lines in
+            let entries = lines.map { try? JSONDecoder().decode(Entry.self, from: Data($0)) }
+            var partials: [Attempt: String] = [:]
+            var completed: Set<Attempt> = []
+            var completions: [String: Int] = [:]
+            for (number, entry) in entries.enumerated() {
+                guard let entry, let attempt = entry.attempt, isAffected(entry.peer) else { continue }
+                if let partial = entry.partial { partials[attempt] = partial }
+                guard entry.outcome == "completed" else { continue }
+                completed.insert(attempt)
+                if let partial = partials[attempt] { completions[partial] = number }
+            }
+            return lines.indices.filter { number in
+                guard let attempt = entries[number]?.attempt, !completed.contains(attempt),
+                    let completion = partials[attempt].flatMap({ completions[$0] })
+                else { return true }
+                return number > completion
+            }.map { lines[$0] }
+        }
+    }
+
     /// Replaces the outcome of a text that a node has sent as a chat message.
     package func setOutcome(_ outcome: String, of message: String) throws(StorageError) {
         // Most messages have no entry.
