@@ -122,6 +122,16 @@ struct ConfigurationTests {
         #expect(failure?.description.hasPrefix("line 1: inbox: the closing quote is missing") == true)
     }
 
+    @Test("a folder, and text that is not UTF-8, are refused with the path") func unreadable() throws {
+        let scratch = ScratchFolder()
+        scratch.makeFolder("folder")
+        let folder = #expect(throws: StorageError.self) { try Configuration.read(path: scratch("folder")) }
+        #expect(folder?.description.hasSuffix("folder is a folder") == true)
+        try scratch.write("config.toml", Array("port = 29742\nname = \"c".utf8) + [0xff] + Array("\"\n".utf8))
+        let text = #expect(throws: StorageError.self) { try Configuration.read(path: scratch("config.toml")) }
+        #expect(text?.description.hasSuffix("config.toml: line 2: not UTF-8") == true)
+    }
+
     @Test("a missing file is no configuration, a wrong one is told with its path, ~ is the home")
     func file() throws {
         let scratch = ScratchFolder()

@@ -76,7 +76,9 @@ package struct Configuration: Sendable, Hashable {
     package static func read(path: String, home: String? = nil) throws(StorageError) -> Configuration {
         let bytes: [UInt8]
         do throws(StorageError) {
-            bytes = try FileDescriptor.openForReading(path: path).read(upTo: maximumByteCount + 1)
+            let file = try FileDescriptor.openForReading(path: path)
+            guard try !file.status().isFolder else { throw StorageError(.rejected, "\(shown(path)) is a folder") }
+            bytes = try file.read(upTo: maximumByteCount + 1)
         } catch {
             if error.code == .notFound { return Configuration() }
             throw error
@@ -84,8 +86,13 @@ package struct Configuration: Sendable, Hashable {
         guard bytes.count <= maximumByteCount else {
             throw StorageError(.rejected, "\(shown(path)) is larger than 1 MiB, which is no configuration")
         }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+            let index = lines.firstIndex { String(validating: $0, as: UTF8.self) == nil } ?? 0
+            throw StorageError(.failed, "\(shown(path)): line \(index + 1): not UTF-8")
+        }
         do {
-            var configuration = try Configuration(toml: String(decoding: bytes, as: UTF8.self))
+            var configuration = try Configuration(toml: text)
             if let home {
                 configuration.inbox = configuration.inbox.map { Directories.expanding($0, home: home) }
                 configuration.openers = configuration.openers.mapValues { words in
