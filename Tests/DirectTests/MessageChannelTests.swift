@@ -212,12 +212,51 @@ private struct ChannelPair {
         }
         #expect(count == 2)
         try pair.settle(link)
-        #expect(pair.waiting[1].count == 2)
+        // The second one would leave no room to urgent messages.
+        #expect(pair.waiting[1].count == 1)
         pair.take(1, upTo: 1)
         try pair.settle(link)
         pair.take(1)
         try pair.settle(link)
         #expect(pair.ends[0].isEmpty)
+    }
+
+    @Test("urgent messages and metadata arrive while a window of others is unread", arguments: [1, 1000, 100_000, 1 << 20])
+    func reserve(byteCount: Int) throws {
+        var pair = ChannelPair()
+        pair.readsAtOnce = false
+        let link = pair.connect()
+        let message = SessionMessage(bytes: [UInt8](repeating: 1, count: byteCount))
+        while pair.ends[0].hasRoom { pair.ends[0].append(message) }
+        let sentCount = pair.ends[0].unacknowledgedCount
+        try pair.settle(link)
+        #expect(pair.waiting[1].count < sentCount)
+        let unread = pair.waiting[1].count
+        // Set as often as there is room, it leaves room to urgent messages.
+        let metadata = try StructuredValue.string(String(repeating: "a", count: 1021)).encoded()
+        var metadataCount = 0
+        while metadataCount < 4096, pair.ends[0].hasRoomForMetadata {
+            pair.ends[0].append(metadata: metadata)
+            try pair.settle(link)
+            metadataCount += 1
+        }
+        #expect(pair.metadata[1].count == metadataCount && (100..<4096).contains(metadataCount))
+        let urgent = SessionMessage(bytes: [7])
+        #expect(pair.ends[0].hasRoomForUrgent)
+        let ticket = pair.ends[0].append(urgent, isUrgent: true)
+        try pair.settle(link)
+        #expect(pair.waiting[1].count == unread + 1 && pair.waiting[1].last == urgent)
+        // The reserve is bounded, and the receiver's window is kept.
+        while pair.ends[0].hasRoomForUrgent {
+            pair.ends[0].append(urgent, isUrgent: true)
+            try pair.settle(link)
+        }
+        #expect(pair.waiting[1].count <= 4096)
+        while !pair.waiting[1].isEmpty {
+            pair.take(1)
+            try pair.settle(link)
+        }
+        #expect(pair.areEmpty && pair.ends[0].hasRoomForMetadata && pair.ends[0].isAcknowledged(ticket, of: 0) == true)
     }
 
     @Test func `limits above the default have no effect`() {
@@ -315,6 +354,7 @@ private struct ChannelPair {
         try pair.settle(link)
         #expect(pair.areEmpty)
         pair.append(0..<1)
+        try pair.settle(link)
         pair.ends[0].append(metadata: try StructuredValue.string("second").encoded())
         try pair.settle(link)
         #expect(pair.metadata == [[], [.string("first"), .string("second")]])

@@ -58,20 +58,26 @@ import Testing
         #expect(queue.acknowledged[true] == second.number + 1 && queue.acknowledged[false] == late.number)
     }
 
-    @Test("urgent messages have room of their own, and wait for the receiver's window")
+    @Test("urgent messages have room of their own in the receiver's window, and wait when it is full as well")
     func urgentRoom() throws {
         var limits = MessageChannel.Limits()
-        limits.maximumUnacknowledgedCount = 3
+        limits.maximumUnacknowledgedCount = 24
+        func carryAll(_ queue: inout SendQueue) {
+            while queue.message(queue.nextNumber, within: limits) != nil { queue.assignNextNumber() }
+        }
         var queue = SendQueue()
         while queue.hasRoom(limits) { queue.append(message()) }
-        while queue.message(queue.nextNumber, within: limits) != nil { queue.assignNextNumber() }
-        #expect(queue.hasRoomForUrgent(limits))
+        carryAll(&queue)
+        #expect(queue.count == 24 && queue.nextNumber == 21 && queue.hasRoomForUrgent(limits))
         queue.append(message(7), isUrgent: true)
-        #expect(queue.nextNumber == 3 && queue.message(3, within: limits) == nil)
+        #expect(queue.message(21, within: limits)?.message.bytes.count == 7)
+        carryAll(&queue)
+        while queue.hasRoomForUrgent(limits) { queue.append(message(8), isUrgent: true) }
+        #expect(queue.count == 24 + 1 + 3)
+        carryAll(&queue)
+        #expect(queue.nextNumber == 24 && queue.message(24, within: limits) == nil)
         try queue.acknowledge(below: 1)
-        #expect(queue.message(3, within: limits)?.message.bytes.count == 7)
-        while queue.hasRoomForUrgent(limits) { queue.append(message(), isUrgent: true) }
-        #expect(queue.count == 2 + 3)
+        #expect(queue.message(24, within: limits)?.message.bytes.count == 8)
     }
 
     @Test func `messages and bytes fill the window, and an acknowledgement frees it`() throws {

@@ -173,7 +173,7 @@ struct SessionMembers {
             let links = links(to: id)
             if links.isEmpty {
                 if roster.state(of: id).isConnected, roster.demandLink(to: id) { needsLinks = true }
-            } else if memberships[id]?.channel.hasRoom == true {
+            } else if memberships[id]?.channel.hasRoomForMetadata == true {
                 memberships[id]?.channel.append(metadata: ownMetadata)
                 metadataReceivers.remove(id)
                 wakened += links

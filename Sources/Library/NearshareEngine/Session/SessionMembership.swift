@@ -67,6 +67,7 @@ struct SessionMembership {
 
     mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> Arrival {
         let (hadRoom, hadRoomForUrgent) = (channel.hasRoom, channel.hasRoomForUrgent)
+        let hadRoomForMetadata = channel.hasRoomForMetadata
         let unreadCount = channel.unacknowledgedCount
         var arrival = Arrival()
         arrival.messages.reserveCapacity(frames.count)
@@ -94,7 +95,8 @@ struct SessionMembership {
         arrival.hasFrames = channel.hasFrame(for: link.channelLink)
         arrival.hasDeliveries = channel.unacknowledgedCount < unreadCount
         arrival.makesRoom =
-            (!hadRoom && channel.hasRoom) || (!hadRoomForUrgent && channel.hasRoomForUrgent) || channel.isEmpty
+            (!hadRoom && channel.hasRoom) || (!hadRoomForUrgent && channel.hasRoomForUrgent)
+            || (!hadRoomForMetadata && channel.hasRoomForMetadata) || channel.isEmpty
         return arrival
     }
 

@@ -20,6 +20,19 @@ package struct MessageChannel: Sendable {
 
         /// The window of every receiver.
         package init() {}
+
+        /// The part of the limits that is kept for urgent messages and metadata: other messages do not fill it.
+        var reserve: Limits { divided(by: 8) }
+
+        /// The part of the reserve that metadata does not fill, and that metadata may wait in.
+        var metadataReserve: Limits { divided(by: 16) }
+
+        private func divided(by divisor: Int) -> Limits {
+            var part = self
+            part.maximumUnacknowledgedByteCount /= divisor
+            part.maximumUnacknowledgedCount /= divisor
+            return part
+        }
     }
 
     /// The place of an appended message among those with the same urgency, since the last restart of the peer.
@@ -72,14 +85,6 @@ package struct MessageChannel: Sendable {
     /// The window of every receiver.
     private static let window = Limits()
 
-    /// Limits on urgent messages that wait for the window.
-    private static let urgentLimits: Limits = {
-        var limits = Limits()
-        limits.maximumUnacknowledgedByteCount = 256 << 10
-        limits.maximumUnacknowledgedCount = 512
-        return limits
-    }()
-
     /// The random number that tells this channel from others.
     package var epoch: UInt64 { ownEpoch }
     /// The number of restarts of the peer, after each of which messages are numbered anew.
@@ -117,7 +122,10 @@ package struct MessageChannel: Sendable {
     package var hasRoom: Bool { sendQueue.hasRoom(limits) && sendQueue.hasRoom(Self.window) }
 
     /// Whether another urgent message may wait, whatever else does.
-    package var hasRoomForUrgent: Bool { sendQueue.hasRoomForUrgent(Self.urgentLimits) }
+    package var hasRoomForUrgent: Bool { sendQueue.hasRoomForUrgent(Self.window) }
+
+    /// Whether metadata can be appended, whatever other messages wait.
+    package var hasRoomForMetadata: Bool { sendQueue.hasRoomForMetadata(Self.window) }
 
     /// Whether all messages are acknowledged.
     package var isEmpty: Bool { sendQueue.count == 0 }
@@ -144,11 +152,12 @@ package struct MessageChannel: Sendable {
         return sendQueue.append(message, isUrgent: isUrgent, expiry: expiry)
     }
 
-    /// Appends this member's metadata, which the peer acknowledges without its program.
-    /// - Precondition: ``hasRoom``, and at most ``SessionMember/maximumMetadataByteCount`` bytes.
+    /// Appends this member's metadata, which the peer acknowledges without its program. It goes before messages that wait, as an
+    /// urgent one.
+    /// - Precondition: ``hasRoomForMetadata``, and at most ``SessionMember/maximumMetadataByteCount`` bytes.
     package mutating func append(metadata: [UInt8]) {
         precondition(metadata.count <= SessionMember.maximumMetadataByteCount)
-        sendQueue.append(SessionMessage(bytes: metadata), isMetadata: true)
+        sendQueue.append(SessionMessage(bytes: metadata), isUrgent: true, isMetadata: true)
     }
 
     /// The next time at which ``dropExpired(now:)`` may have something to drop.

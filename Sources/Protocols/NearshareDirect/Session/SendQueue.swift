@@ -1,7 +1,8 @@
 internal import NearshareBase
 
 /// The sending part of a ``MessageChannel``: messages that wait for a link, the urgent ones first, and those that a link has
-/// carried, which have numbers and are kept until they are acknowledged.
+/// carried, which have numbers and are kept until they are acknowledged. An eighth of the receiver's window is kept for urgent
+/// messages and metadata, which arrive while the others fill the rest unread.
 ///
 ///     append ──► waiting: urgent ─┬─► sent: numbered ──► acknowledged
 ///                         normal ─┘
@@ -63,6 +64,13 @@ struct SendQueue: Sendable {
         func hasRoom(_ limits: MessageChannel.Limits) -> Bool {
             count < limits.maximumUnacknowledgedCount && byteCount < limits.maximumUnacknowledgedByteCount
         }
+
+        /// Whether a message with this many bytes leaves a part of the limits free.
+        func hasRoom(_ limits: MessageChannel.Limits, for byteCount: Int, leaving reserve: MessageChannel.Limits) -> Bool {
+            count < limits.maximumUnacknowledgedCount - reserve.maximumUnacknowledgedCount
+                && self.byteCount + byteCount
+                    <= limits.maximumUnacknowledgedByteCount - reserve.maximumUnacknowledgedByteCount
+        }
     }
 
     /// The messages that no link has carried yet. Urgent ones go first.
@@ -90,8 +98,15 @@ struct SendQueue: Sendable {
         count < limits.maximumUnacknowledgedCount && windowByteCount < limits.maximumUnacknowledgedByteCount
     }
 
-    /// Whether fewer urgent messages wait than the limits allow, whatever else does.
-    func hasRoomForUrgent(_ limits: MessageChannel.Limits) -> Bool { urgent.hasRoom(limits) }
+    /// Whether fewer urgent messages wait than the reserve of the window holds, whatever else does.
+    func hasRoomForUrgent(_ window: MessageChannel.Limits) -> Bool { urgent.hasRoom(window.reserve) }
+
+    /// Whether metadata leaves a part of the reserve to urgent messages, also where it is set often and nothing is read.
+    func hasRoomForMetadata(_ window: MessageChannel.Limits) -> Bool {
+        let reserve = window.metadataReserve
+        return urgent.hasRoom(reserve)
+            && sent.hasRoom(window, for: SessionMember.maximumMetadataByteCount, leaving: reserve)
+    }
 
     @discardableResult
     mutating func append(
@@ -108,12 +123,21 @@ struct SendQueue: Sendable {
 
     /// The message of a number; for ``nextNumber`` the next one that waits.
     /// - Parameter window: the receiver's, beyond which no message gets a number.
-    /// - Returns: nil when it is acknowledged, or there is none.
+    /// - Returns: nil when it is acknowledged, or there is none, or no room for it.
     func message(_ number: UInt64, within window: MessageChannel.Limits) -> Entry? {
         guard number >= firstNumber, number <= nextNumber else { return nil }
-        guard number < nextNumber else { return sent.hasRoom(window) ? urgent.first ?? normal.first : nil }
+        guard number < nextNumber else { return nextWaiting(within: window) }
         // Bounded: the number is in the range of those that are kept.
         return sent[Int(number - firstNumber)]
+    }
+
+    /// The message that gets the next number; nil while the window has no room for it. One that nothing precedes always has room.
+    private func nextWaiting(within window: MessageChannel.Limits) -> Entry? {
+        guard sent.hasRoom(window) else { return nil }
+        if let entry = urgent.first { return entry }
+        guard let entry = normal.first else { return nil }
+        let hasRoom = sent.hasRoom(window, for: entry.message.windowByteCount, leaving: window.reserve)
+        return hasRoom || sent.count == 0 ? entry : nil
     }
 
     /// Gives ``nextNumber`` to the next message that waits: a link carries it.
