@@ -133,6 +133,30 @@ import Testing
         }
     }
 
+    @Test("a receipt keeps its outcome when the session is over", arguments: LinkKind.allCases)
+    func keptReceipts(_ linkKind: LinkKind) async throws {
+        try await withTwo(TestNetwork(linkKind), linkKind) { session, joined in
+            try await session.waitUntilAllAreConnected(1)
+            let read = try await session.send(SessionMessage(text: "read"))
+            let last = try await session.send(SessionMessage(text: "read as well"))
+            for text in ["read", "read as well"] {
+                #expect(await joined.messages.first { _ in true }?.message.text == text)
+            }
+            try await read.delivered
+            let undelivered = await session.leave()
+            #expect(undelivered.isEmpty)
+            try await read.delivered
+            // Its outcome was known, though the program had not asked for it.
+            try await last.delivered
+        }
+        try await withTwo(TestNetwork(linkKind), linkKind) { session, _ in
+            try await session.waitUntilAllAreConnected(1)
+            let unread = try await session.send(SessionMessage(text: "unread"))
+            await session.leave(waiting: .zero)
+            await #expect(throws: SessionError.left) { try await unread.delivered }
+        }
+    }
+
     struct Reading: Codable, Equatable {
         var celsius: Double
         var raw: [UInt8]

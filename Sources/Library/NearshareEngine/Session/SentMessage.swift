@@ -23,7 +23,8 @@ public struct SentMessage: Sendable {
     /// message, which has no receivers.
     ///
     /// The timeout of the send does not bound this: a message that was sent in its time waits until its receiver's program reads
-    /// it, for as long as both are members. Cancel the task to wait no longer.
+    /// it, for as long as both are members. Cancel the task to wait no longer. An outcome that was known before the session's end
+    /// stays.
     /// - Throws: ``SessionError/notDelivered(to:)`` with all receivers that have not read it, once each of the others has; when the
     ///   session ends before, ``SessionError/left`` or another reason of ``Session/ended``; ``SessionError/cancelled``.
     public var delivered: Void {

@@ -144,11 +144,10 @@ extension Session {
     /// - Returns: nil while a message is on its way.
     private func delivery(of receipts: [SentMessage.Receipt]) -> Result<[PeerID], SessionError>? {
         state.withLock { state in
-            if let end = state.end, !receipts.isEmpty { return .failure(end) }
             var failed: [PeerID] = []
             for receipt in receipts {
                 switch state.members.delivery(of: receipt) {
-                case .pending: return nil
+                case .pending: return state.end.map { .failure($0) }
                 case .delivered: break
                 case .lost: failed.append(receipt.member)
                 }

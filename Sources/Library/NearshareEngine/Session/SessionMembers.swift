@@ -227,11 +227,13 @@ struct SessionMembers {
         if !membership.channel.isEmpty { roster.demandLink(to: link.peer) }
     }
 
-    /// Removes all channels and links.
+    /// Removes all links, and the messages of all channels, which stay for receipts.
     /// - Returns: the links.
     mutating func removeLinks() -> [SessionLink] {
-        defer { memberships = [:] }
-        return links
+        let all = links
+        for link in all { _ = memberships[link.peer]?.remove(link) }
+        for index in memberships.values.indices { memberships.values[index].channel.discardMessages() }
+        return all
     }
 
     /// Records in the roster how a member is reached, by its links.
