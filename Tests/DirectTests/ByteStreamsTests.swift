@@ -47,6 +47,10 @@ import Testing
         try exchange(&a, &b)
         #expect(try a.read(id, upTo: 9) == .bytes([5]))
         #expect(try a.read(id, upTo: 9) == .end)
+        // The end is read each time, until the program has released the stream.
+        #expect(a.canRead(id))
+        #expect(try a.read(id, upTo: 9) == .end)
+        a.abandon(id)
         #expect(throws: StreamError.notOpen) { try a.read(id, upTo: 9) }
         #expect(throws: StreamError.notOpen) { try b.write([1], on: id) }
     }

@@ -28,7 +28,8 @@ public final class ByteStream: Sendable {
 
     /// Waits for bytes.
     /// - Parameter limit: the largest number of bytes to return, by default 64 KiB; less than 1 counts as 1.
-    /// - Returns: 1 to `limit` bytes; nil at the end. Bytes that arrived before the link ended can still be read.
+    /// - Returns: 1 to `limit` bytes; nil at the end, also when it is read again. Bytes that arrived before the link ended
+    ///   can still be read.
     /// - Throws: `StreamError.reset` when the other side has cut the stream, `.refused` or `.tooMany` when it has not accepted it,
     ///   `.notOpen` when this side has cut it or its link has ended; `CancellationError`.
     public func read(upTo limit: Int = 64 << 10) async throws -> [UInt8]? {

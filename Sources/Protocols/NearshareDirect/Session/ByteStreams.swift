@@ -42,6 +42,9 @@ package struct ByteStreams: Sendable {
     private let isInitiator: Bool
     private let limits: Limits
     private var streams: [StreamID: Stream] = [:]
+    /// Streams of which both directions are done, and that the program still holds: it reads their end again. Each goes with
+    /// ``abandon(_:)``.
+    private var done: Set<StreamID> = []
     /// Streams that the peer has reset, for the program's next operation on them. The oldest are dropped.
     private var resets: [(id: StreamID, reason: StreamResetReason)] = []
     private var nextLocal: UInt32
@@ -84,7 +87,7 @@ package struct ByteStreams: Sendable {
     package var unsentCount: Int { streams.values.count { $0.purpose == .bytes && $0.sending.isUnsent } }
 
     /// Whether there are bytes, or the end, to read.
-    package func canRead(_ id: StreamID) -> Bool { streams[id]?.receiving.isReadable ?? false }
+    package func canRead(_ id: StreamID) -> Bool { streams[id]?.receiving.isReadable ?? done.contains(id) }
 
     // MARK: The program
 
@@ -134,6 +137,7 @@ package struct ByteStreams: Sendable {
     /// Releases a stream that the program no longer uses. A finished stream still sends its bytes, and discards the peer's; any
     /// other one is reset.
     package mutating func abandon(_ id: StreamID) {
+        done.remove(id)
         guard let stream = streams[id] else { return }
         guard stream.sending.isFinishing else { return reset(id, reason: .cancelled) }
         streams[id]?.receiving.isDiscarding = true
@@ -144,8 +148,9 @@ package struct ByteStreams: Sendable {
         while let result = try? read(id, upTo: .max), case .bytes = result {}
     }
 
-    /// Reads at most `limit` bytes.
+    /// Reads at most `limit` bytes. The end can be read again.
     package mutating func read(_ id: StreamID, upTo limit: Int) throws(StreamError) -> ReadResult {
+        if done.contains(id) { return .end }
         try requireOpen(id)
         guard let result = streams[id]?.receiving.read(upTo: limit) else { throw .notOpen }
         switch result {
@@ -261,7 +266,9 @@ package struct ByteStreams: Sendable {
     private static let maximumControlCount = 4096
 
     private mutating func removeIfDone(_ id: StreamID) {
-        if streams[id]?.isDone == true { streams[id] = nil }
+        guard let stream = streams[id], stream.isDone else { return }
+        streams[id] = nil
+        if !stream.receiving.isDiscarding { done.insert(id) }
     }
 
     private func isLocal(_ id: StreamID) -> Bool { (id.rawValue % 2 == 1) == isInitiator }
