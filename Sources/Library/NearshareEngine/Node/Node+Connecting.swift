@@ -9,12 +9,20 @@ extension Node {
     /// An address at which another peer answers, or none, delays the others by a quarter of a second (cf. RFC 8305): addresses
     /// are claims of any host (D1).
     /// - Parameter body: receives the connection, whose peer has proven the expected key.
+    /// - Throws: ``NodeError`` when no connection could be made; `CancellationError` when the task is cancelled before there is one;
+    ///   errors of `body`.
     public func withConnection<Result: Sendable>(
         to destination: PeerDestination, body: @Sendable @escaping (Connection) async throws -> Result
     ) async throws -> Result {
-        let open = try await AddressRace.first(
-            over: destination.addresses, discarding: { await $0.close(.done) },
-            { address throws(NodeError) in try await self.open(to: destination, at: address) })
+        let open: OpenConnection
+        do {
+            open = try await AddressRace.first(
+                over: destination.addresses, discarding: { await $0.close(.done) },
+                { address throws(NodeError) in try await self.open(to: destination, at: address) })
+        } catch {
+            try Task.checkCancellation()
+            throw error
+        }
         do {
             let result = try await open.connection.following(body)
             await open.close(.done)
@@ -69,18 +77,39 @@ extension Node {
             { address throws(NodeError) in try await self.connect(to: address) })
     }
 
-    /// Opens a link to an address, unless the task is cancelled before.
+    /// Opens a link to an address, unless the task is cancelled or the node stops before.
     func connect(to address: LinkAddress) async throws(NodeError) -> any StreamLink {
         let transport: any StreamTransport
         switch address.medium {
         case .network: transport = settings.transport
         case .bluetooth: transport = try await openRadio().transport
         }
-        do {
-            return try await transport.openLink(to: address, timeout: settings.limits.connectTimeout)
-        } catch {
-            settings.log.debug("\(error)")
-            throw error
+        let (timeout, stopping) = (settings.limits.connectTimeout, self.stopping)
+        typealias Attempt = Swift.Result<any StreamLink, NodeError>
+        let attempt = await withTaskGroup(of: Attempt?.self) { group -> Attempt? in
+            group.addTask {
+                do throws(NodeError) {
+                    return .success(try await transport.openLink(to: address, timeout: timeout))
+                } catch {
+                    return .failure(error)
+                }
+            }
+            group.addTask {
+                _ = await stopping.value
+                return nil
+            }
+            var attempt: Attempt?
+            while let event = await group.next() {
+                if let event { attempt = event }
+                group.cancelAll()
+            }
+            return attempt
         }
+        guard let outcome = attempt, stopping.current == nil else {
+            if case .success(let link)? = attempt { link.close() }
+            throw Self.stoppedError
+        }
+        if case .failure(let error) = outcome { settings.log.debug("\(error)") }
+        return try outcome.get()
     }
 }

@@ -87,7 +87,8 @@ extension Session {
             do {
                 link = try await node.connect(toFirstOf: addresses)
             } catch {
-                throw SessionError(error)
+                if Task.isCancelled { throw .cancelled }
+                throw state.withLock(\.end) ?? SessionError(error)
             }
             let (outcome, isInvited) = await invite(
                 over: link, invitation, secret: secret, room: room, expected: destination.id,
