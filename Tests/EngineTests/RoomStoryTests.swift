@@ -239,6 +239,29 @@ import Testing
         }
     }
 
+    @Test("S20: a user who has said yes is not asked again after the other one's no", arguments: [0, 1])
+    func declinedByOther(decliner: Int) async throws {
+        try await withNodes(2, .memory) { network, nodes in
+            let sessions = try nodes.map { try $0.join("attic", for: try Self.service, admission: .ask) }
+            var questions: [IdentityQuestion] = []
+            for session in sessions { questions.append(try #require(await session.identityQuestions.first { _ in true })) }
+            let session = sessions[1 - decliner]
+            #expect(questions[1 - decliner].answer(isSame: true))
+            #expect(questions[decliner].answer(isSame: false))
+            // Whichever of them has invited the other one.
+            let peer = network.id(decliner)
+            try await session.waitUnannounced {
+                $0.questions.isDeclined(by: peer, now: SystemClock.monotonic()) && !$0.questions.asks(about: peer)
+            }
+            let port = try #require(nodes[decliner].listeningPort)
+            let error = await #expect(throws: SessionError.self) {
+                try await session.inviteIntoRoom(network.destination(decliner, port))
+            }
+            #expect(error == .untrusted("the user of \(peer.hex) has declined this machine's key"))
+            for session in sessions { await session.leave() }
+        }
+    }
+
     @Test("S20: a user who has confirmed a key is not asked about it again after its member has left")
     func confirmsOnce() async throws {
         try await withNodes(2, .memory) { network, nodes in

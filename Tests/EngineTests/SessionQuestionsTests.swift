@@ -98,6 +98,30 @@ import Testing
         #expect(try link(questions, .program).beginInvitation(of: peer, isRemembered: false, now: later))
     }
 
+    @Test("S20: a peer whose user has declined is not invited for ten minutes, unless the program does, or the peer invites")
+    func declined() throws {
+        let (questions, peer) = (SessionQuestions(own: Self.id(9)), Self.id(1))
+        let first = try link(questions)
+        #expect(first.beginInvitation(of: peer, isRemembered: false, now: Self.start))
+        first.recordDecline(now: Self.start)
+        first.endQuestion()
+        for seconds in [0, 599] {
+            let now = Self.start + .seconds(seconds)
+            #expect(questions.isDeclined(by: peer, now: now))
+            #expect(try !link(questions, .renewal).beginInvitation(of: peer, isRemembered: false, now: now))
+        }
+        #expect(!questions.isDeclined(by: peer, now: Self.start + .seconds(600)))
+        #expect(!questions.isDeclined(by: Self.id(2), now: Self.start))
+        let own = try link(questions, .program)
+        #expect(own.beginInvitation(of: peer, isRemembered: false, now: Self.start))
+        own.endQuestion()
+        #expect(!questions.isDeclined(by: peer, now: Self.start))
+        questions.recordDecline(by: peer, now: Self.start)
+        #expect(questions.beginAnswer(about: peer, now: Self.start) == nil)
+        #expect(!questions.isDeclined(by: peer, now: Self.start))
+        questions.endAnswer(about: peer)
+    }
+
     @Test(
         "S20: a program that has restarted refuses a peer that remembers it, and a member that is not remembered is a question",
         arguments: LinkKind.allCases)

@@ -21,6 +21,8 @@ final class IncomingSessionLink: Sendable {
         var hasShare = false
         /// The room to which the peer's share belongs, and the proofs of its secret.
         var proofs: (session: SessionID, proofs: SessionRoom.Proofs)?
+        /// Called when the inviting user declines.
+        var onDecline: (@Sendable () -> Void)?
         /// The invitation was withdrawn, or the link has ended.
         var isOver = false
     }
@@ -197,14 +199,18 @@ final class IncomingSessionLink: Sendable {
         return true
     }
 
+    /// Sets the action for a no of the inviting user, who is asked as well. It ends the link with a reason of its own.
+    func setDeclineAction(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.onDecline = action } }
+
     /// Records that the link has ended, and ends its invitation.
     func end(_ reason: LinkEnd) {
         shortCode.fulfil(nil)
         invitation?.end(.unavailable("the connection to the inviting peer was lost"))
-        let joined = state.withLock { state in
+        let (joined, onDecline) = state.withLock { state in
             state.isOver = true
-            return state.joined
+            return (state.joined, state.onDecline.take())
         }
+        if joined == nil, reason == .closure(.closed(by: .remote, .verificationFailed)) { onDecline?() }
         over.fulfil()
         if let (session, sessionLink) = joined { session.remove(sessionLink, after: reason) }
     }
@@ -364,6 +370,7 @@ extension Node {
             prompt.release()
             return incoming.driver.send(.refuse(session.id, refusal))
         }
+        incoming.setDeclineAction { [clock = settings.clock] in questions.recordDecline(by: peer.id, now: clock()) }
         // The peer does not remember this node. Its answers are forgotten, so that this user is asked too.
         if isRemembered == false { session.forget(peer.fingerprint) }
         let expiry = settings.clock() + timeout

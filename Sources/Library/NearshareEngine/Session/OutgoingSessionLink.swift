@@ -217,6 +217,11 @@ final class OutgoingSessionLink: Sendable {
         questions?.recordUnanswered(about: id, now: now)
     }
 
+    /// Records that the other user has declined.
+    func recordDecline(now: MonotonicInstant) {
+        if let id = state.withLock(\.question.peer) { questions?.recordDecline(by: id, now: now) }
+    }
+
     /// Ends the question: the user has answered, or the answer is no longer needed.
     func endQuestion() {
         let id = state.withLock { state in

@@ -55,6 +55,7 @@ extension Session {
         if let id = destination.id, state.withLock({ $0.members.hasDeclined(id) }) {
             throw Self.declinedKey(of: id)
         }
+        if let id = destination.id, questions.isDeclined(by: id, now: now) { throw Self.declinedByUser(of: id) }
         let count: UInt8? = state.withLock { state in
             let roster = state.members.roster
             return roster.isIncomplete(now: now) ? nil : UInt8(clamping: roster.memberIDs.count + 1)
@@ -210,7 +211,9 @@ extension Session {
         // The member's program has restarted, or has removed this node, or its name is that of another peer: both users are asked.
         let isRenewal = asksUser && !remembers(member.fingerprint)
         if isRenewal {
-            let isPaused = questions.isPaused(about: member.id, now: node.settings.clock())
+            let now = node.settings.clock()
+            let isPaused =
+                questions.isPaused(about: member.id, now: now) || questions.isDeclined(by: member.id, now: now)
             let isDeclined = state.withLock { $0.members.hasDeclined(member.id) }
             if isPaused || isDeclined || questions.asks(about: member.id) { return failed(member.id) }
         }
@@ -326,6 +329,9 @@ extension Session {
                 case .invitationEnded(let id, let outcome): open.end(id, outcome)
                 case .closed(let end):
                     open.endAll()
+                    if !outgoingLink.isAgreed, end == .closure(.closed(by: .remote, .verificationFailed)) {
+                        outgoingLink.recordDecline(now: node.settings.clock())
+                    }
                     outgoingLink.endQuestion()
                     if let sessionLink = outgoingLink.end() { remove(sessionLink, after: end) }
                     guard !outgoingLink.isAgreed else { break }
@@ -430,6 +436,7 @@ extension Session {
             forget(peer.fingerprint)
         }
         if reason == .expired { outgoingLink.recordUnanswered(now: node.settings.clock()) }
+        if reason == .untrusted { outgoingLink.recordDecline(now: node.settings.clock()) }
         outgoingLink.outcome.fulfil(.failure(SessionError(reason)))
         driver.close(.done)
         guard let peer else { return }
@@ -486,6 +493,9 @@ extension Session {
         "the user is being asked about the peer on another link, or has not answered in time; try again in a minute")
     private static func declinedKey(of id: PeerID) -> SessionError {
         .untrusted("the user has declined the key of \(id.hex)")
+    }
+    private static func declinedByUser(of id: PeerID) -> SessionError {
+        .untrusted("the user of \(id.hex) has declined this machine's key")
     }
     private static let unconfirmedCode = "the short codes were not confirmed; the peer may be impersonating the one you invited"
     private static let unansweredQuestion =

@@ -17,6 +17,9 @@ final class SessionQuestions: Sendable {
         /// The end of the pause after a question that was not answered in time. Their number is bounded by that of the questions
         /// to the user (R11).
         var pauses: [PeerID: MonotonicInstant] = [:]
+        /// The end of the time after another user's no, in which this node does not invite that user's node by itself. Their
+        /// number is bounded in the same way.
+        var declines: [PeerID: MonotonicInstant] = [:]
     }
 
     private let own: PeerID
@@ -34,6 +37,19 @@ final class SessionQuestions: Sendable {
         state.withLock { state in state.pauses[id].map { now < $0 } ?? false }
     }
 
+    /// Whether a peer's user has declined a short time ago, so that this node does not invite it by itself.
+    func isDeclined(by id: PeerID, now: MonotonicInstant) -> Bool {
+        state.withLock { state in state.declines[id].map { now < $0 } ?? false }
+    }
+
+    /// Records that a peer's user has declined this node's key.
+    func recordDecline(by id: PeerID, now: MonotonicInstant) {
+        state.withLock { state in
+            state.declines = state.declines.filter { now < $0.value }
+            state.declines[id] = now + RoomCandidates.declinePause
+        }
+    }
+
     /// Records that the user is about to be asked on a link over which this node invites a peer.
     /// - Parameter isProgram: whether the program has invited the peer itself, so that the invitation replaces one of the session.
     /// - Returns: false when the user is asked on another link, or not yet again.
@@ -41,6 +57,8 @@ final class SessionQuestions: Sendable {
         let (isBegun, replaced) = state.withLock { state -> (Bool, OutgoingSessionLink?) in
             // After the pause of the other end, which has begun a moment before or later.
             if !isProgram, let end = state.pauses[id], now < end + Self.grace { return (false, nil) }
+            if isProgram { state.declines[id] = nil }
+            if let end = state.declines[id], now < end { return (false, nil) }
             switch state.owners[id] {
             case .incoming?: return (false, nil)
             case .outgoing(let other)?:
@@ -68,6 +86,8 @@ final class SessionQuestions: Sendable {
     func beginAnswer(about id: PeerID, now: MonotonicInstant) -> SessionRefusal? {
         let (refusal, replaced) = state.withLock { state -> (SessionRefusal?, OutgoingSessionLink?) in
             if let end = state.pauses[id], now < end { return (.expired, nil) }
+            // The other user asks again.
+            state.declines[id] = nil
             switch state.owners[id] {
             case .incoming?: return (.busy, nil)
             case .outgoing(let link)?:
