@@ -1,4 +1,5 @@
 import Glibc
+import NearshareBase
 import NearshareInterfaces
 import Testing
 
@@ -28,6 +29,17 @@ import Testing
                 _ = try SocketAddress.resolve(LinkAddress(host: host, port: 1), isNumeric: true)
             }
         }
+    }
+
+    @Test func `no name is cut at a NUL character`() throws {
+        let transport = TCPTransport()
+        let listener = try transport.listen(port: 0, interface: "lo")
+        defer { listener.close() }
+        #expect(IPAddress(text: "127.0.0.1\0") == nil)
+        #expect(throws: LinkError.self) {
+            _ = try transport.connect(to: LinkAddress(host: "127.0.0.1\0", port: listener.port), timeout: .seconds(10))
+        }
+        #expect(throws: LinkError.self) { _ = try transport.listen(port: 0, interface: "lo\0x") }
     }
 
     @Test func `a socket that can be read no more ends the wait for datagrams`() throws {

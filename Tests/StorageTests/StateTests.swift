@@ -28,6 +28,13 @@ struct StateTests {
         try scratch.write("shared/file", [1])
         chmod(scratch("shared"), 0o755)
         #expect(throws: StorageError.self) { try StateDirectory(path: scratch("shared\0/state")) }
+        #expect(throws: StorageError.self) { try EphemeralState(in: scratch("shared\0/run"), suffix: "1") }
+        #expect(throws: StorageError.self) { try Inbox(path: scratch("shared\0/inbox"), spoolPath: nil) }
+        #expect(throws: StorageError.self) { try FileSource(paths: [scratch("shared/file\0.txt")]) }
+        for name in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"] {
+            let directories = Directories(environment: [name: scratch("shared\0/a")], home: scratch("home"))
+            #expect(throws: StorageError.self, "\(name)") { try directories.check() }
+        }
         #expect(try scratch.status("shared").st_mode & 0o777 == 0o755)
     }
 

@@ -60,7 +60,7 @@ extension LocalMachine {
         as name: DisplayName?, interface: String?, findsOthers: Bool, usesBluetooth: Bool,
         encryption: EncryptionPreference, limits: NodeLimits, log: (@Sendable (String) -> Void)?
     ) throws -> NodeSettings {
-        if let interface, if_nametoindex(interface) == 0 {
+        if let interface, interface.utf8.contains(0) || if_nametoindex(interface) == 0 {
             throw NodeError.invalidParameter("there is no network interface \(TerminalText.quoted(interface))")
         }
         var settings = try nodeSettings(

@@ -48,6 +48,7 @@ public final class LocalMachine: Sendable {
     ) throws(StorageError) {
         let environment = environment ?? Self.environment
         var directories = Directories(environment: environment, home: Self.home)
+        try directories.check()
         if let path = try identity.stateDirectory(in: directories) {
             ephemeral = nil
             directories.state = path

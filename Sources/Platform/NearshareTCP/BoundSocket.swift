@@ -30,8 +30,8 @@ struct BoundSocket {
             if type == SOCK_STREAM { _ = SocketCalls.setOption(SO_REUSEADDR, level: SOL_SOCKET, to: 1, of: descriptor) }
             if hasIPv6 { _ = SocketCalls.setOption(IPV6_V6ONLY, level: Int32(IPPROTO_IPV6), to: 0, of: descriptor) }
             if let interface {
-                // The kernel takes no name for all interfaces, and cuts longer names.
-                guard (1..<Int(IFNAMSIZ)).contains(interface.utf8.count) else {
+                // The kernel takes no name for all interfaces, and cuts longer names and those with NUL.
+                guard (1..<Int(IFNAMSIZ)).contains(interface.utf8.count), !interface.utf8.contains(0) else {
                     throw LinkError(.unavailable, "there is no interface \(interface.debugDescription); see `ip link`")
                 }
                 guard

@@ -12,6 +12,10 @@ struct SocketAddress {
         guard !address.host.isEmpty else {
             throw LinkError(.unreachable, "the address has no host; name an IP address or a host name")
         }
+        // The resolver would see the part before it.
+        guard !address.host.utf8.contains(0) else {
+            throw LinkError(.unreachable, "the host contains a NUL character; name an IP address or a host name")
+        }
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         hints.ai_flags = AI_NUMERICSERV | (isNumeric ? AI_NUMERICHOST : 0)

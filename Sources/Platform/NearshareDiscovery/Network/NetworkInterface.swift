@@ -69,7 +69,7 @@ package struct NetworkInterface: Sendable, Hashable {
 
     /// Returns the index of an interface that the user has named.
     static func index(of name: String) throws(DiscoveryError) -> Int32 {
-        let index = if_nametoindex(name)
+        let index = name.utf8.contains(0) ? 0 : if_nametoindex(name)
         guard index != 0 else {
             throw DiscoveryError("there is no network interface \(name): `ip link` lists those of this machine")
         }

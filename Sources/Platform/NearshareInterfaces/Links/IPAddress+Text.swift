@@ -9,6 +9,8 @@ package import NearshareBase
 extension IPAddress {
     /// - Parameter text: a numeric address without a zone.
     package init?(text: String) {
+        // The parser would see the part before it.
+        guard !text.utf8.contains(0) else { return nil }
         func parse(_ family: Int32, count: Int) -> [UInt8]? {
             let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
                 buffer.initialize(repeating: 0)

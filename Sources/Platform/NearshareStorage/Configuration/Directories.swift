@@ -1,3 +1,5 @@
+package import NearshareInterfaces
+
 /// The directories of nearshare's files, by the XDG base directory specification.
 package struct Directories: Sendable, Hashable {
     package var home: String
@@ -28,6 +30,11 @@ package struct Directories: Sendable, Hashable {
         state = base("XDG_STATE_HOME", ".local/state") + "/nearshare"
         runtime = environment["XDG_RUNTIME_DIR"].flatMap { $0.hasPrefix("/") ? "\($0)/nearshare" : nil } ?? "\(state)/run"
         defaultInbox = "\(home)/Inbox"
+    }
+
+    /// Refuses directories of a program's own environment that are no paths.
+    package func check() throws(StorageError) {
+        for path in [home, configuration, data, state, runtime] { try LocalPath.check(path) }
     }
 
     /// A path whose beginning `~` is a home directory.

@@ -1,5 +1,6 @@
 internal import Glibc
 internal import NearshareBase
+package import NearshareInterfaces
 
 /// A path that the local user has given: bytes without NUL, which need not be UTF-8.
 package struct LocalPath: Sendable, Hashable {
@@ -7,6 +8,14 @@ package struct LocalPath: Sendable, Hashable {
 
     package init(_ text: String) {
         self.init(bytes: text.utf8)
+    }
+
+    /// Refuses a path of a program that contains a NUL character: the file system sees the part before it, which may be another
+    /// user's or the system's.
+    package static func check(_ path: String) throws(StorageError) {
+        guard !path.utf8.contains(0) else {
+            throw StorageError(.rejected, "\(NearshareStorage.shown(path)) is no path: it contains a NUL character")
+        }
     }
 
     /// - Parameter bytes: end at the first NUL.

@@ -27,7 +27,8 @@ public final class Inbox: Sendable {
         path: String, spoolPath: String?, limits: InboxLimits = InboxLimits(),
         detector: MediaTypeDetector = MediaTypeDetector(), launcher: (any WorkerLauncher)? = nil
     ) throws(StorageError) {
-        guard !path.isEmpty, !path.utf8.contains(0) else { throw StorageError(.notFound, "the inbox needs a path") }
+        guard !path.isEmpty else { throw StorageError(.notFound, "the inbox needs a path") }
+        try LocalPath.check(path)
         try self.init(
             filesystem: InboxFilesystem(path: try AbsolutePath.absolute(path)), spoolPath: spoolPath, limits: limits,
             detector: detector, launcher: launcher)

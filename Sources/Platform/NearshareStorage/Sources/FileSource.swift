@@ -68,6 +68,7 @@ package struct FileSource: ResourceSource {
         detector: MediaTypeDetector = MediaTypeDetector()
     ) throws(StorageError) {
         guard !paths.contains("") else { throw StorageError(.rejected, "the path is empty; name a file or a folder") }
+        for path in paths { try LocalPath.check(path) }
         try self.init(localPaths: paths.map { LocalPath($0) }, named: givenName, options: options, detector: detector)
     }
 

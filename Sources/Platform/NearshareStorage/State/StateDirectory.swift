@@ -357,10 +357,7 @@ package final class StateDirectory: Sendable {
 
     /// Creates the missing directories of a path for their owner alone.
     package static func makeDirectories(_ path: String) throws(StorageError) {
-        // The file system would see the part before it, which may be another user's or the system's.
-        guard !path.utf8.contains(0) else {
-            throw StorageError(.rejected, "\(shown(path)) is no path: it contains a NUL character")
-        }
+        try LocalPath.check(path)
         var current = path.hasPrefix("/") ? "" : "."
         for part in path.pathComponents {
             current += "/" + part
