@@ -1,7 +1,7 @@
 extension StructuredValue {
     /// Decodes a program's own type through `Decodable`. Byte strings are decoded as arrays of `UInt8`.
     ///
-    /// Recursion is bounded by ``maximumDepth``, in keys and in single-value containers: a peer's value never nests deeper, and a
+    /// Recursion is bounded to 16 levels, in keys and in single-value containers: a peer's value never nests deeper, and a
     /// type may decode itself.
     /// - Throws: `DecodingError` where the value does not match the type or nests deeper, and errors that the type throws.
     public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {

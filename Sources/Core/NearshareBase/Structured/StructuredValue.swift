@@ -1,4 +1,4 @@
-/// A value of JSON's data model extended by byte strings.
+/// A value of JSON's data model extended by byte strings. Values nest at most 16 levels, the outermost one counted.
 ///
 /// The wire format is the corresponding subset of CBOR (RFC 8949). It is deterministic, but differs from the RFC's deterministic
 /// encoding (section 4.2.1): keys are ordered by the bytes of their text alone, not by length first, and numbers that are not integers

@@ -11,7 +11,8 @@ extension Session {
     /// - Parameters:
     ///   - context: bytes for the invited program, none by default: at most 1,024 bytes.
     ///   - secret: at least one byte, proven to the other side and not sent; see ``InvitationPolicy/secret(_:)``. nil for none.
-    ///   - timeout: time in which the other user can answer: 1 to 600 seconds, by default 30.
+    ///   - timeout: time in which the other user can answer: 1 to 600 seconds, by default 30. It begins when the peer is reached:
+    ///     connecting to an address takes 5 seconds more at most.
     /// - Returns: the new member's identifier, once both sides agree.
     /// - Throws: ``SessionError``, of these cases:
     ///   - ``SessionError/declined`` and ``SessionError/timedOut(_:)``: the other user or program has declined, or has not answered.

@@ -21,8 +21,8 @@ extension Session {
     ///   - isUrgent: a reliable message goes before all others that wait for the same receiver, and finds room where those have
     ///     filled the window, up to 256 KiB and 512 urgent ones. Urgent messages keep their order among themselves.
     ///   - timeout: time in which a reliable message must be on its way to a receiver; it is dropped otherwise, and only
-    ///     ``SentMessage/delivered`` reports that. Not a bound on the delivery. A negative time, such as that to a deadline in the
-    ///     past, counts as none; nil to send it whenever that is possible.
+    ///     ``SentMessage/delivered`` reports that. Not a bound on the delivery. With no time left, zero or less, as to a deadline in
+    ///     the past, it may be dropped also where nothing waits before it; nil to send it whenever that is possible.
     /// - Returns: the sent message, to wait for its delivery: `try await sent.delivered`.
     /// - Throws: ``SessionError/invalidParameter(_:)`` when the list is empty, or names a receiver twice or this node; when the
     ///   session has no other members; when the message is too long. ``SessionError/notConnected(_:)`` when a receiver is not in the
