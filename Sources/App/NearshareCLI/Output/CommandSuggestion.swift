@@ -26,7 +26,7 @@ enum CommandSuggestion {
         return advice(onOperandOf: path[path.count - 1])
     }
 
-    private static func subcommand(
+    static func subcommand(
         _ word: String, among subcommands: [any ParsableCommand.Type]
     ) -> (any ParsableCommand.Type)? {
         subcommands.first { name(of: $0) == word || $0.configuration.aliases.contains(word) }

@@ -10,7 +10,8 @@ package struct PreparedCommand {
     /// Called while the process has one thread.
     /// - Throws: the errors of the command line.
     static func parse() throws -> PreparedCommand {
-        let command = try NearshareCommand.parseAsRoot()
+        let command = try NearshareCommand.parseAsRoot(
+            OptionValues.joinNegative(in: Array(CommandLine.arguments.dropFirst())))
         if let command = command as? any ConfinedCommand {
             let prepared = Result { try command.prepare() }
             return PreparedCommand { try await runCommand { try await prepared.get()() } }
