@@ -32,13 +32,13 @@ import Testing
     }
 
     private func conclusion(
-        _ reason: RecorderMachine.StopReason, receiverLimit: String? = nil, isMicrophone: Bool = true, isReviewed: Bool = false,
+        _ reason: RecorderMachine.StopReason, receiverLimit: String? = nil, input: String? = nil, isReviewed: Bool = false,
         isEmpty: Bool = false
     ) throws -> RecordingConclusion {
         let result = Recording.Result(
             reason: reason, duration: .seconds(5), byteCount: 1, lostFrames: 0, recorded: .seconds(5), isEmpty: isEmpty)
         return try RecordingConclusion(
-            of: result, at: "/note.opus", limit: .mesh, receiverLimit: receiverLimit, isMicrophone: isMicrophone,
+            of: result, at: "/note.opus", limit: .mesh, receiverLimit: receiverLimit, input: input,
             isReviewed: isReviewed)
     }
 
@@ -52,8 +52,11 @@ import Testing
     }
 
     @Test func `an input file beyond a receiver's limit is not kept, and a recording of a microphone is`() throws {
-        #expect(throws: CommandFailure.self) { try conclusion(.limit, receiverLimit: "anna takes 5 MB", isMicrophone: false) }
+        #expect(throws: CommandFailure.self) { try conclusion(.limit, receiverLimit: "anna takes 5 MB", input: "a.wav") }
         #expect(try conclusion(.limit, receiverLimit: "anna takes 5 MB").notices.count == 1)
-        #expect(throws: CommandFailure.self) { try conclusion(.requested, isEmpty: true) }
+        let silent = #expect(throws: CommandFailure.self) { try conclusion(.requested, isEmpty: true) }
+        #expect(silent?.message.contains("check the microphone") == true)
+        let file = #expect(throws: CommandFailure.self) { try conclusion(.sourceEnded, input: "a.wav", isEmpty: true) }
+        #expect(file?.message == "there is only silence in a.wav; --no-trim keeps silence")
     }
 }

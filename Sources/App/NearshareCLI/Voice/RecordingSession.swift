@@ -18,6 +18,15 @@ final class RecordingSession: Sendable {
             if case .microphone = self { return true }
             return false
         }
+
+        /// The name of an input that is encoded, escaped; nil for a microphone.
+        var inputName: String? {
+            switch self {
+            case .microphone: nil
+            case .file(let path), .rawFile(let path): TerminalText.path(path)
+            case .pipe, .rawSamples: "standard input"
+            }
+        }
     }
 
     /// The user's request.
@@ -247,7 +256,7 @@ final class RecordingSession: Sendable {
         do throws(CommandFailure) {
             conclusion = try RecordingConclusion(
                 of: result, at: file.path, limit: parameters.settings.limit, receiverLimit: parameters.receiverLimit,
-                isMicrophone: parameters.source.isMicrophone, isReviewed: canAsk)
+                input: parameters.source.inputName, isReviewed: canAsk)
         } catch {
             unlink(file.path)
             throw error

@@ -12,16 +12,17 @@ package struct RecordingConclusion: Sendable {
     ///   - path: the path of the file.
     ///   - limit: the size limit of the recording.
     ///   - receiverLimit: the sentence about the receiver that has this limit; nil for the user's own one.
-    ///   - isMicrophone: whether a microphone was recorded. An input file beyond the limit of a receiver is not sent in part.
+    ///   - input: the name of what was encoded, escaped; nil for a microphone. An input file beyond the limit of a receiver is not
+    ///     sent in part.
     ///   - isReviewed: whether the user decides about the note. A script needs the failure of its recording.
     /// - Throws: the failure of a recording whose file is to be removed: it is empty, or has only a part of an input file.
     package init(
-        of result: Recording.Result, at path: String, limit: NoteSizeLimit?, receiverLimit: String?, isMicrophone: Bool,
+        of result: Recording.Result, at path: String, limit: NoteSizeLimit?, receiverLimit: String?, input: String?,
         isReviewed: Bool
     ) throws(CommandFailure) {
         let length = result.duration.asClock
-        if result.isEmpty { throw Self.failure(ofEmpty: result) }
-        if result.reason == .limit, let receiverLimit, !isMicrophone {
+        if result.isEmpty { throw Self.failure(ofEmpty: result, from: input) }
+        if result.reason == .limit, let receiverLimit, input != nil {
             throw CommandFailure(
                 .noSpace,
                 "nothing was sent: \(receiverLimit), and only the first \(length) of the input fits; choose a lower --bitrate, or "
@@ -50,17 +51,18 @@ package struct RecordingConclusion: Sendable {
         (self.warnings, self.notices, self.failure) = (warnings, notices, failure)
     }
 
-    private static func failure(ofEmpty result: Recording.Result) -> CommandFailure {
+    private static func failure(ofEmpty result: Recording.Result, from input: String?) -> CommandFailure {
         switch result.reason {
         case .failed(let error): CommandFailure(error)
         case .terminated: CommandFailure(.interrupted, "ended before anything was recorded")
         case .requested, .interrupted, .duration, .limit, .sourceEnded:
-            CommandFailure(
-                .failure,
-                result.recorded == .zero
-                    ? "nothing was recorded"
-                    : "only silence was recorded; check the microphone and its mute switch (--list-devices lists devices). "
-                        + "--no-trim keeps silence")
+            CommandFailure(.failure, result.recorded == .zero ? "nothing was recorded" : silence(in: input))
         }
+    }
+
+    private static func silence(in input: String?) -> String {
+        let advice = "--no-trim keeps silence"
+        if let input { return "there is only silence in \(input); \(advice)" }
+        return "only silence was recorded; check the microphone and its mute switch (--list-devices lists devices). \(advice)"
     }
 }
