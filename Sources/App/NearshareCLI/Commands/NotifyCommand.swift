@@ -31,9 +31,12 @@ struct NotifyCommand: AsyncParsableCommand {
             defer { withExtendedLifetime(lock) {} }
             // Until a node starts, the operation watches this directory.
             _ = try machine.makeControlSocketDirectory()
-            Console.notice("showing offers, arrivals and messages as notifications; Ctrl-C ends this")
             let operation = NotificationOperation(machine: machine, log: global.logger)
-            try await SignalHandling.run(onSignal: { operation.stop() }) { try await operation.run() }
+            try await SignalHandling.run(onSignal: { operation.stop() }) {
+                try await operation.run {
+                    Console.notice("showing offers, arrivals and messages as notifications; Ctrl-C ends this")
+                }
+            }
         }
     }
 }

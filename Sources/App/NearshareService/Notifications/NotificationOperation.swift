@@ -40,8 +40,9 @@ package final class NotificationOperation: Sendable {
     package func stop() { continuation.finish() }
 
     /// Runs, once, until ``stop()`` or until the session bus ends.
+    /// - Parameter onStart: called when there is a session bus.
     /// - Throws: ``CommandFailure`` where there is no session bus.
-    package func run() async throws {
+    package func run(onStart: @Sendable () -> Void) async throws {
         let continuation = continuation
         let server: EventLoopThread<NotificationServer>
         do throws(EventLoopStartError<DBusError>) {
@@ -60,6 +61,7 @@ package final class NotificationOperation: Sendable {
             )
         }
         defer { server.close() }
+        onStart()
         let node = NodeFollower(machine: machine, log: log) { continuation.yield($0) }
         await withDiscardingTaskGroup { group in
             group.addTask { await node.run() }
