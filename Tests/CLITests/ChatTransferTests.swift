@@ -183,7 +183,7 @@ private let peerID = ChatTyping.peerID
             (.outgoing, .declined, "not sent: c.txt: declined by anna"),
             (.incoming, .declined, "not received: c.txt: declined by you"),
             (.outgoing, .expired, "not sent: c.txt: expired: not answered by anna in time"),
-            (.incoming, .cancelled, "not received: c.txt: cancelled"), (.outgoing, .partial, "sent in part: c.txt: partial"),
+            (.incoming, .cancelled, "not received: c.txt: cancelled"), (.outgoing, .partial, "sent in part: c.txt"),
         ] as [(TransferProgress.Direction, RecordedOutcome, String)])
     func `what was not transferred has its direction, and the side that has declined it`(
         direction: TransferProgress.Direction, outcome: RecordedOutcome, sentence: String

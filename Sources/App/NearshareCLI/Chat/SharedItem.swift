@@ -34,6 +34,10 @@ struct SharedItem: Sendable, Hashable {
         path = entry.path.map { TerminalText.path($0) }
         if entry.direction == .outgoing { sentName = entry.content }
         let name = entry.path.map { TerminalText.escaped($0, columns: 1_000) } ?? entry.content
+        if entry.outcome == .partial {
+            sentence = "\(Self.heading(of: entry))\(name)\(entry.reasonSuffix)"
+            return
+        }
         sentence =
             entry.outcome == .completed
             ? "\(entry.outcomeWord) \(name)\(entry.reasonSuffix)\(entry.isRemoved ? " (removed)" : "")\(Self.playHint(entry))"
