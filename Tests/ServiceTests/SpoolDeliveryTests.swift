@@ -1,3 +1,4 @@
+import Glibc
 import Nearshare
 import NearshareBase
 import NearshareDirect
@@ -38,6 +39,50 @@ func leavePartialTransfer(in inbox: Inbox, of sender: Fingerprint) throws {
         let now = Moment(monotonic: MonotonicInstant(nanoseconds: 5), wall: SystemClock.wall())
         #expect(delivery.attempt(at: now) > .zero)
         #expect(try await watch.awaitChange(timeout: .milliseconds(1)) == false)
+    }
+
+    @Test("R8: an item that does not fit into the inbox waits in the spool, and is reported once") func withoutSpace() throws {
+        let user = try ServiceStage().user("Bea")
+        let disk = ScratchFolder(onDisk: true)
+        let path = disk("inbox")
+        func inbox(keepingFree byteCount: UInt64) throws -> Inbox {
+            var limits = InboxLimits()
+            limits.minimumFreeByteCount = byteCount
+            return try user.machine.inbox(path, limits: limits)
+        }
+        // A file in the place of the inbox: what arrives waits.
+        close(open(path, O_CREAT | O_WRONLY, 0o600))
+        let name = try #require(ClaimedFileName("x"))
+        let offer = Offer(
+            items: [OfferedItem(kind: .file, name: name, size: 1000, entryCount: 1, mediaType: .unknown)], itemCount: 1,
+            entryCount: 1, totalSize: 1000)
+        let sender = try #require(Fingerprint(bytes: [UInt8](repeating: 1, count: 32)))
+        let sink = try inbox(keepingFree: 0).makeSink(
+            for: offer, from: sender, resumeKey: partialResumeKey, clock: { MonotonicInstant(nanoseconds: 0) })
+        try sink.resume(at: try sink.resumePoint())
+        let header = EntryHeader(item: 0, kind: .file, path: [name], size: 1000, modified: nil, permissions: nil)
+        try sink.begin(header, at: 0, entriesDigest: [UInt8](repeating: 1, count: 32))
+        try [UInt8](repeating: 7, count: 1000).withUnsafeBytes { try sink.write($0) }
+        try sink.endEntry()
+        #expect(try sink.finish().map(\.isInInbox) == [false])
+        unlink(path)
+        mkdir(path, 0o700)
+        var (own, other) = (stat(), stat())
+        // Within one device nothing is copied.
+        guard stat(user.scratch.path, &own) == 0, stat(path, &other) == 0, own.st_dev != other.st_dev else { return }
+        let now = Moment(monotonic: MonotonicInstant(nanoseconds: 5), wall: SystemClock.wall())
+        let full = try inbox(keepingFree: .max)
+        let recorder = EventRecorder()
+        let delivery = SpoolDelivery(inbox: full, machine: user.machine, reporter: recorder)
+        for _ in 1...2 { #expect(delivery.attempt(at: now) > .zero) }
+        let warnings = recorder.events.compactMap { if case .warning(let text) = $0 { text } else { nil } }
+        #expect(warnings.count == 1)
+        #expect(warnings.first?.hasPrefix("x (") == true)
+        #expect(warnings.first?.hasSuffix(") waits in the spool: the inbox has 0 B free") == true)
+        #expect(full.pendingItems.map(\.insufficientSpace) == [0] && full.pendingPaths.count == 1)
+        let roomy = try inbox(keepingFree: 0)
+        #expect(roomy.pendingItems.map(\.byteCount) == [1000])
+        #expect(roomy.deliverPending().map(\.path) == ["\(path)/x"] && roomy.pendingPaths.isEmpty)
     }
 
     @Test("Q7: a running node sweeps its spool every hour, and removes what nobody has resumed for a week") func sweep() throws

@@ -48,7 +48,7 @@ struct InboxListCommand: AsyncParsableCommand {
                 }
                 return
             }
-            let pending = try machine.inbox(inbox, limits: InboxLimits()).pendingPaths
+            let pending = try machine.inbox(inbox, limits: InboxLimits()).pendingItems
             if output.json {
                 for entry in entries {
                     JSONEvents.emit(
@@ -60,7 +60,9 @@ struct InboxListCommand: AsyncParsableCommand {
                             "kind": .string(entry.isFolder ? "folder" : "file"),
                         ])
                 }
-                for path in pending { JSONEvents.emit("waiting", ["path": .string(path)]) }
+                for item in pending {
+                    JSONEvents.emit("waiting", ["path": .string(item.path), "size": .number(item.byteCount)])
+                }
                 return
             }
             if entries.isEmpty, pending.isEmpty { Console.notice("no files received yet") }
@@ -74,8 +76,11 @@ struct InboxListCommand: AsyncParsableCommand {
                 ]
             }
             Console.writeTable(rows)
-            for path in pending {
-                Console.writeResult("waits for the inbox: \(TerminalText.path(path))")
+            for item in pending {
+                let reason = item.insufficientSpace.map { free in
+                    ", which has \(free.formattedByteCount) free, and \(item.byteCount.formattedByteCount) are needed"
+                }
+                Console.writeResult("waits for the inbox\(reason ?? ""): \(TerminalText.path(item.path))")
             }
         }
     }

@@ -195,12 +195,15 @@ package struct MachineDiagnosis: Sendable {
             let state = try inbox.check() ? "is writable" : "is made when something arrives"
             let free = inbox.freeSpace.map { ", \($0.formattedByteCount) free" } ?? ""
             report(Finding(.ok, "inbox", "\(TerminalText.escaped(inbox.path, columns: 400)) \(state)\(free)"))
-            let waiting = inbox.pendingPaths.count
-            guard waiting > 0 else { return }
+            let waiting = inbox.pendingItems
+            guard !waiting.isEmpty else { return }
+            let large = PendingItemText.sentence(for: waiting.filter { $0.insufficientSpace != nil })
             report(
                 Finding(
-                    .warning, "inbox", "\(waiting) received items wait in the spool",
-                    advice: "`nearshare receive` moves them when the inbox is available; `nearshare inbox` lists them"))
+                    .warning, "inbox", large ?? "\(waiting.count) received items wait in the spool",
+                    advice: large == nil
+                        ? "`nearshare receive` moves them when the inbox is available; `nearshare inbox` lists them"
+                        : "make room on its disk, or choose another inbox; `nearshare inbox` lists what waits"))
         } catch {
             report(
                 Finding(.error, "inbox", "\(error)", advice: "mount it, change its owner, or choose another one with --inbox")

@@ -13,6 +13,9 @@ final class SpoolDelivery: Sendable {
     /// The time of the next sweep, at first a time that has passed.
     private let nextSweep = Mutex(MonotonicInstant(nanoseconds: 0))
 
+    /// Items that wait for space, and have been reported.
+    private let reportedPaths = Mutex<Set<String>>([])
+
     /// Least interval of the attempts while items wait: nothing announces that a full disk has space again.
     private static let spaceCheckInterval = Duration.seconds(5)
     /// The interval as a multiple of the time that the last attempt took, so that many waiting items do not keep a processor busy.
@@ -50,8 +53,24 @@ final class SpoolDelivery: Sendable {
             }
             return nextSweep - now.monotonic
         }
-        let isWaiting = hasNewItem.exchange(false, ordering: .relaxed) || !inbox.pendingPaths.isEmpty
+        let paths = inbox.pendingPaths
+        reportItemsWithoutSpace(paths)
+        let isWaiting = hasNewItem.exchange(false, ordering: .relaxed) || !paths.isEmpty
         return isWaiting ? Self.spaceCheckInterval : untilSweep
+    }
+
+    /// Reports, once, the items that wait because the inbox has no room for them.
+    /// - Parameter paths: of all items that wait.
+    private func reportItemsWithoutSpace(_ paths: [String]) {
+        let isKnown = reportedPaths.withLock { reported in
+            reported.formIntersection(paths)
+            return reported.isSuperset(of: paths)
+        }
+        guard !isKnown else { return }
+        let items = inbox.pendingItems.filter { item in
+            item.insufficientSpace != nil && reportedPaths.withLock { $0.insert(item.path).inserted }
+        }
+        if let sentence = PendingItemText.sentence(for: items) { reporter.report(.warning(sentence)) }
     }
 
     /// Tries again soon: an item was received that the inbox did not accept.

@@ -79,6 +79,15 @@ enum FileTree {
     /// The size of all files in a directory, in bytes.
     static func contentByteCount(of directory: FileDescriptor) -> UInt64 { size(of: directory).byteCount }
 
+    /// The content of a file, or of all files in a folder, in bytes; of a sparse file only what its blocks hold.
+    static func byteCount(of name: String, in directory: FileDescriptor) -> UInt64 {
+        guard let status = try? directory.status(of: name) else { return 0 }
+        guard status.isFolder else {
+            return min(UInt64(clamping: status.st_size), UInt64(clamping: status.st_blocks).multipliedClamped(by: 512))
+        }
+        return (try? directory.openDirectory(name)).map { contentByteCount(of: $0) } ?? 0
+    }
+
     /// The size of all files in a directory, and the number of everything in it; as far as it can be read.
     static func size(of directory: FileDescriptor) -> (byteCount: UInt64, entryCount: UInt64) {
         var cursor = DirectoryCursor(directory)

@@ -174,6 +174,28 @@ public final class Inbox: Sendable {
         return paths
     }
 
+    /// The received items that wait for the inbox, with their sizes, which takes longer than ``pendingPaths`` for large folders.
+    package var pendingItems: [PendingItem] {
+        let inbox = try? filesystem.open(creating: false)
+        let device = (try? inbox?.status())?.st_dev
+        let free = limits.usable(of: inbox?.freeBytes)
+        var items: [PendingItem] = []
+        for area in stagingAreas() {
+            // Within one device nothing is copied.
+            let space = area.device == device ? nil : free
+            area.forEachFinished { staged in
+                staged.forEachItem { number, name, itemDirectory in
+                    let size = FileTree.byteCount(of: name, in: itemDirectory)
+                    items.append(
+                        PendingItem(
+                            path: staged.path(ofItem: number, named: name), byteCount: size,
+                            insufficientSpace: space.flatMap { size > $0 ? $0 : nil }))
+                }
+            }
+        }
+        return items
+    }
+
     // MARK: Staging
 
     /// The staging area from which a transfer can be renamed into the inbox: the spool if it is on the inbox's device,
@@ -209,7 +231,7 @@ public final class Inbox: Sendable {
         let recorded = record?.existing ?? .keepBoth
         // Files are replaced only by the receiver whose user has said so, and not by a later one that finds the item in the spool.
         let policy = recorded.mergesFolders && recorded != limits.existing ? .skipIdentical : recorded
-        var directory = try? InboxDirectory(filesystem.open(), path: path)
+        var directory = try? InboxDirectory(filesystem.open(), path: path, limits: limits)
         var delivered: [DeliveredItem] = []
         var isComplete = true
         defer { detector?.purgeCache() }

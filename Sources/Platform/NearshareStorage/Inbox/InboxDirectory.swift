@@ -25,6 +25,7 @@ extension FileDescriptor {
 struct InboxDirectory {
     let descriptor: FileDescriptor
     private let path: String
+    private let limits: InboxLimits
     /// Names in use, folded: without differences in case and in the composition of accents.
     private var usedNames: Set<String>
     /// The next number for each folded name: a thousand items of one name must not cost a million attempts.
@@ -47,9 +48,10 @@ struct InboxDirectory {
         return free
     }
 
-    init(_ descriptor: FileDescriptor, path: String) throws(StorageError) {
+    init(_ descriptor: FileDescriptor, path: String, limits: InboxLimits) throws(StorageError) {
         self.descriptor = descriptor
         self.path = path
+        self.limits = limits
         usedNames = Set(try descriptor.names().map(Self.folded))
     }
 
@@ -68,9 +70,13 @@ struct InboxDirectory {
 
     /// Copies an item from another device, or another mount of the same one, into a hidden folder of the inbox first, so that a
     /// final name never denotes an incomplete item. Removes the item when `body` has moved the copy.
+    /// - Returns: nil also where the copy would take space that stays free (R8).
     mutating func withStagedCopy<Result>(
         of name: String, from itemDirectory: FileDescriptor, _ body: (inout InboxDirectory, FileDescriptor) -> Result?
     ) -> Result? {
+        if let free = limits.usable(of: descriptor.freeBytes), FileTree.byteCount(of: name, in: itemDirectory) > free {
+            return nil
+        }
         guard
             let area = try? StagingArea(named: Inbox.stagingName, in: descriptor, parentPath: path, creating: true),
             let copy = try? area.openForCopy()
