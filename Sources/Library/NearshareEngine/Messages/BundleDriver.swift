@@ -104,6 +104,9 @@ package final class BundleDriver: Sendable {
     /// Whether a bundle is still stored. Blocks.
     func isStored(_ id: BundleID) throws(StorageError) -> Bool { try store.contains(id) }
 
+    /// Whether a stored bundle reaches its receiver only while that one is in range.
+    func isDirect(_ id: BundleID) -> Bool { driver.read { $0.router.isDirect(id) } }
+
     /// The endpoint to which a stored bundle is addressed; nil for one to everyone, and for one that is not stored.
     func destination(of id: BundleID) -> EndpointID? { driver.read { $0.router.destination(of: id) } }
 

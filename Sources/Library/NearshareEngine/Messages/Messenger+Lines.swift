@@ -136,14 +136,15 @@ extension Messenger {
         }
     }
 
-    /// Sends the lines again, after a start, that were being sent when the last process ended, and that no bundle store holds.
+    /// Sends the lines again, after a start, that were being sent when the last process ended, and that no bundle store holds. Those of
+    /// direct bundles, too: the process that would have sent these by mesh instead has ended. Receivers drop a line that they have.
     func resume(_ lines: [PendingMessage]) throws(StorageError) {
         for line in lines {
             // The public room has no acknowledgements: it was sent once.
             if line.message.conversation == .publicRoom, line.message.status >= .sent { continue }
             var isStored = false
             for part in line.parts where part.isBundle && !isStored {
-                if let id = BundleID(hex: part.id) { isStored = try messages.isStored(id) }
+                if let id = BundleID(hex: part.id) { isStored = try messages.isStored(id) && !messages.isDirect(id) }
             }
             if !isStored { try dispatch(line.message) }
         }

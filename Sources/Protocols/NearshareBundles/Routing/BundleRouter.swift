@@ -64,6 +64,9 @@ package struct BundleRouter: Sendable {
     /// The destination of a stored bundle; nil for everyone, for an unnamed one, and for a bundle that is not stored.
     package func destination(of id: BundleID) -> EndpointID? { index[id]?.destination }
 
+    /// Whether a stored bundle reaches its destination only as a neighbour, on one hop.
+    package func isDirect(_ id: BundleID) -> Bool { index[id]?.hopLimit == 1 }
+
     /// Stored bundles, this node's own and others'.
     package var bundleCount: Int { index.count }
     package var neighbourCount: Int { forwarder.neighbourCount }
