@@ -96,11 +96,13 @@ import Testing
         async throws
     {
         try await TestNetwork.withSession(of: 2, .memory) { network, sessions in
-            // The last eighth of the window is left to urgent ones.
-            for number in 0..<4096 {
-                try await sessions[1].send(SessionMessage(text: "unread"), isUrgent: number >= 3584)
+            // The last eighth of the window is left to urgent ones, which would go before others that wait.
+            for (isUrgent, count) in [(false, 3584 as UInt64), (true, 4096)] {
+                for _ in sessions[0].inbox.arrivedCount..<count {
+                    try await sessions[1].send(SessionMessage(text: "unread"), isUrgent: isUrgent)
+                }
+                try await sessions[0].waitUnannounced { $0.inbox.arrivedCount == count }
             }
-            try await sessions[0].waitUnannounced { $0.inbox.arrivedCount == 4096 }
             await sessions[1].leave(waiting: .zero)
             try await sessions[0].wait { $0.members.isEmpty }
             try await withNode(network.settings(1)) { again in

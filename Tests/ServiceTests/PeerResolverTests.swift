@@ -215,21 +215,14 @@ struct PeerResolverTests {
             try ada.introduce(user.fingerprint, as: user.name.claimed, isFriend: isFriend && user.id == other.id)
             try ada.machine.trust.update { _ = $0.rename(user.fingerprint, to: nil) }
         }
-        let clock = ManualClock()
-        // A search ends with the first peer.
-        let discovery = TransformedDiscovery(ada.discovery) { event in
-            if event != .settled { clock.advance(by: .seconds(60)) }
-            return event
-        }
+        let resolver = PeerResolver(
+            machine: ada.machine, reporter: reporter, transport: .network, searchLimit: .seconds(2))
         let failures = try await other.listening { _ in
         } _: { _ in
-            var settings = try ada.settings()
-            settings.clock = { clock.now }
-            settings.discovery = discovery
-            return try await withNode(settings) { node in
+            try await withNode(try ada.settings()) { node in
                 [
-                    await caughtFailure { _ = try await resolver(ada).resolve(text, on: node) },
-                    await caughtFailure { _ = try await resolver(ada).resolveForConnection(text, on: node) },
+                    await caughtFailure { _ = try await resolver.resolve(text, on: node) },
+                    await caughtFailure { _ = try await resolver.resolveForConnection(text, on: node) },
                 ]
             }
         }
