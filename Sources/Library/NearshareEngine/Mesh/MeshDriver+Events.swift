@@ -25,7 +25,8 @@ extension MeshDriver {
                 the mesh; set both clocks
                 """)
         case .pong, .verificationResponse: queries.receive(event)
-        case .publicMessage(let peer, let id, let text, _): publishMessageEvent(.publicText(from: peer, id: id, text: text))
+        case .publicMessage(let peer, let id, let text, let source):
+            publishMessageEvent(.publicText(from: peer, id: id, text: text, source: source))
         case .read(let id, let peer): publishMessageEvent(.read(id: id, by: peer))
         case .sessionEstablished(let peer):
             updateContacts()

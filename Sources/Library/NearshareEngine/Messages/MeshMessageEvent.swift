@@ -6,7 +6,8 @@ internal import NearshareMesh
 /// a change of a peer.
 enum MeshMessageEvent: Sendable {
     case privateText(from: AuthenticatedPeer, id: String, text: String)
-    case publicText(from: MeshPeer, id: String, text: String)
+    /// - Parameter source: what the link is counted towards over which the author became known.
+    case publicText(from: MeshPeer, id: String, text: String, source: MeshLinkSource?)
     /// A text of this node has been received.
     case delivered(id: String, by: AuthenticatedPeer)
     /// The peer's user has read a text of this node.

@@ -269,7 +269,7 @@ extension Messenger {
             try storeLine(text, id: id, from: peer)
             // After it is stored.
             mesh.receiver.acknowledge(id, of: peer.id)
-        case .publicText(let peer, let id, let text):
+        case .publicText(let peer, let id, let text, _):
             guard peer.id != node.identity.peerID, !settings.isBlocked(.announced(peer.id)) else { return }
             // Any peer can announce a friend's agreement key beside a signing key of its own (K14).
             let claimsFriend = node.friends().contains(peer.id)

@@ -8,7 +8,8 @@ package enum MeshEvent: Sendable {
     case peerLost(PeerID)
     /// The clocks of a neighbour and this node differ by so much that phones ignore this node.
     case clockSkewDetected(from: PeerID, by: Duration)
-    case publicMessage(from: MeshPeer, id: String, text: String, sent: WallTime)
+    /// - Parameter source: what the link is counted towards over which the author became known; nil without a link.
+    case publicMessage(from: MeshPeer, id: String, text: String, source: MeshLinkSource?)
     case sessionEstablished(AuthenticatedPeer)
     /// The program answers with ``MeshRouter/acknowledge(_:of:now:)`` once the message is stored. The event is repeated until
     /// then.

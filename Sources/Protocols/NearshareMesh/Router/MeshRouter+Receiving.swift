@@ -316,8 +316,7 @@ extension MeshRouter {
             .publicMessage(
                 from: sender,
                 id: DerivedMessageID.idOfPublicMessage(sender: packet.sender, timestamp: packet.timestamp, text: text),
-                text: text,
-                sent: WallTime(milliseconds: Int64(clamping: packet.timestamp))))
+                text: text, source: links.source(of: peers[packet.sender]?.links.discovery ?? link)))
         return .handled
     }
 
