@@ -31,7 +31,7 @@ extension Node {
         NearbyChanges(events: events, ownID: id) { [weak self] address in self?.warnOfOtherMachine(at: address) }
     }
 
-    /// Warns once of a machine that may have a copy of this node's key.
+    /// Warns once of a machine that may have a copy of this node's key, or only claims its id: announcements are not authenticated.
     private func warnOfOtherMachine(at address: LinkAddress) {
         let isFirst = state.withLock { state in
             defer { state.hasWarnedOfOtherMachine = true }
@@ -39,7 +39,10 @@ extension Node {
         }
         guard isFirst else { return }
         settings.log.warning(
-            "another machine, at \(address), announces the id of this one; one key must not run on two machines at once")
+            """
+            another machine, at \(address), announces the id of this one: either this machine's key was copied to it, which must \
+            not run on two machines at once, or it only claims to be this one, which deceives no peer that checks keys
+            """)
     }
 
     /// Browses the given media. A peer on several is one peer, with its addresses in the order in which they are worth trying.
