@@ -589,17 +589,17 @@ extension Session {
     private func completeJoin(_ link: SessionLink) {
         link.isComplete.store(true, ordering: .releasing)
         let now = node.settings.clock()
+        // Before the session's lock, which those of the node precede.
+        let own = link.relay == nil ? node.listeningPort.map { (port: $0, hosts: node.interfaceAddresses) } : nil
         update { state in
             state.members.recordJoinedLink(to: link.peer)
             state.members.updateReachability(of: link.peer, now: now)
             state.slow.recordLink(to: link.peer, now: now)
-            if link.relay == nil, let port = node.listeningPort {
-                let interfaceHosts = node.interfaceAddresses
-                if !interfaceHosts.isEmpty {
-                    state.members.setInterfaceAddresses(interfaceHosts.map { .init(announcing: $0, port: port) })
-                }
-                if let host = link.localHost { state.members.addAddress(SessionMember.Address(host: host, port: port)) }
+            guard let own else { return }
+            if !own.hosts.isEmpty {
+                state.members.setInterfaceAddresses(own.hosts.map { .init(announcing: $0, port: own.port) })
             }
+            if let host = link.localHost { state.members.addAddress(SessionMember.Address(host: host, port: own.port)) }
         }
         // A member that was reached through others before has the same state as before.
         progress.notifyAll()
