@@ -46,6 +46,7 @@ final class SessionQuestions: Sendable {
     func recordDecline(by id: PeerID, now: MonotonicInstant) {
         state.withLock { state in
             state.declines = state.declines.filter { now < $0.value }
+            Self.makeRoom(in: &state.declines)
             state.declines[id] = now + RoomCandidates.declinePause
         }
     }
@@ -114,10 +115,19 @@ final class SessionQuestions: Sendable {
     func recordUnanswered(about id: PeerID, now: MonotonicInstant) {
         state.withLock { state in
             state.pauses = state.pauses.filter { now < $0.value + Self.grace }
+            Self.makeRoom(in: &state.pauses)
             state.pauses[id] = now + Self.pause
         }
     }
 
+    /// Removes the entry that ends first where a table is full: keys cost nothing, and a peer that refuses at once reaches no user.
+    private static func makeRoom(in table: inout [PeerID: MonotonicInstant]) {
+        guard table.count >= maximumCount, let first = table.min(by: { $0.value < $1.value })?.key else { return }
+        table[first] = nil
+    }
+
+    /// Limit on the peers after an unanswered question, and on those whose users have declined.
+    private static let maximumCount = 1024
     /// The time between a question that was not answered and the next one about the same peer.
     static let pause = Duration.seconds(60)
     /// The time by which the questions of both ends may end one after the other.
