@@ -116,11 +116,14 @@ struct ConversationStoreTests {
         try insertArrival(2, by: anna, isForEveryone: true, "news for everyone")
         try insertArrival(3, by: ben, "a word of ben")
         let piece = try #require(
-            TextFragment(sender: anna, textID: "2", index: 0, count: 2, text: "half a secret of anna"))
+            TextFragment(sender: anna, textID: "2", index: 0, count: 2, text: "a text that is "))
         #expect(try store.addFragment(piece, isFriend: false, now: WallTime(milliseconds: 1)) == nil)
         try store.removeMessages(of: .peer(anna))
         #expect(try store.arrivals(after: 0, limit: 10).map(\.number) == [2, 3])
         #expect(try !scratch.holds("secret of anna"))
+        let rest = try #require(TextFragment(sender: anna, textID: "2", index: 1, count: 2, text: "still arriving"))
+        #expect(
+            try store.addFragment(rest, isFriend: false, now: WallTime(milliseconds: 2)) == "a text that is still arriving")
         try store.removeMessages(of: .publicRoom)
         #expect(try store.arrivals(after: 0, limit: 10).map(\.number) == [2, 3])
     }

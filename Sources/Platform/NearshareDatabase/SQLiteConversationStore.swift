@@ -331,10 +331,10 @@ package final class SQLiteConversationStore: ConversationStore {
         try file.write { database in
             try database.execute(sql: "DELETE FROM line WHERE conversation = ?", arguments: [conversation.text])
             guard case .peer(let peer) = conversation else { return }
-            // The texts of the lines that came through the mesh, and what is there of longer ones.
+            // The texts of the lines that came through the mesh. The pieces of one that is still arriving stay: its sender does not send
+            // them again.
             let sender = Blob(peer.bytes)
             try database.execute(sql: "DELETE FROM arrival WHERE sender = ? AND isForEverybody = 0", arguments: [sender])
-            try database.execute(sql: "DELETE FROM piece WHERE sender = ?", arguments: [sender])
         }
         // Where another process reads the file just now, the log is overwritten later.
         try? file.truncateLog()

@@ -123,8 +123,8 @@ package protocol ConversationStore: Sendable {
     /// The newest messages of a conversation that contain a text, in their order. The case of letters is ignored.
     func messages(of conversation: Conversation, containing text: String, limit: Int) throws(StorageError) -> [ChatMessage]
 
-    /// Removes all messages of a conversation, with their transmissions, and the bundles and fragments that its peer has sent to this
-    /// node.
+    /// Removes all messages of a conversation, with their transmissions, and the bundles that its peer has sent to this node. The
+    /// fragments of a text that is still arriving stay.
     func removeMessages(of conversation: Conversation) throws(StorageError)
 
     /// All conversations that have messages, the one with the newest message first.
