@@ -145,17 +145,22 @@ struct CarryStoryTests {
         #expect(network.nodes[0].events.last == .expired(lost.id))
     }
 
-    @Test("a stored bundle of one hop is direct, so that a new process does not rely on it")
+    @Test("a stored bundle that was sent in a session is direct, so that a new process does not rely on it")
     func oneHop() throws {
         let profile = try PropagationProfile(
             hopLimit: 1, timeToLiveSeconds: 60, sharingTimeMilliseconds: 1_000, maximumPropagation: 1, tracklistLimit: 0)
         var network = BundleNetwork(2)
-        let direct = network.send("to a neighbour", from: 0, to: 1, profile: profile)
+        network.connect(0, 1)
+        network.run(.seconds(5))
+        network.tamper = { packet, _, _ in if case .copy = packet { nil } else { packet } }
+        let direct = network.outgoing("in the session", from: 0, to: 1, isSealed: false, profile: profile)
+        try network.sendDirect(direct, from: 0, to: 1)
+        let oneHop = network.send("to a neighbour", from: 0, to: 1, profile: profile)
         let carried = network.send("to any place", from: 0, to: 1)
         let router = try #require(network.nodes[0].router)
-        #expect(router.isDirect(direct) && !router.isDirect(carried))
+        #expect(router.isDirect(direct.id) && !router.isDirect(oneHop) && !router.isDirect(carried))
         network.run(.seconds(100))
-        #expect(network.nodes[0].router?.isDirect(direct) == false)
+        #expect(network.nodes[0].router?.isDirect(direct.id) == false)
     }
 
     @Test("a bundle that is not delivered expires, and its sender learns of it")

@@ -56,6 +56,7 @@ struct BundleEntry: Sendable {
         let hasPreviousNode: Bool
         let hasHashLock: Bool
         let isAcknowledgement: Bool
+        let requiresSession: Bool
         let visitedTags: [UInt32]
 
         init(_ stored: StoredBundle, ownTag: UInt32) {
@@ -75,6 +76,7 @@ struct BundleEntry: Sendable {
                 acknowledgement.map { BundleAcknowledgement.hashLock(for: $0.secret) } ?? bundle.hashLock)
             (hashLock, hasHashLock) = (lock ?? HashLock.none, lock != nil)
             (acknowledgedID, isAcknowledgement) = (acknowledgement?.id ?? stored.id, acknowledgement != nil)
+            requiresSession = bundle.requiresSession
             creationTime = bundle.creationTime
             timeToLive = UInt32(clamping: bundle.profile.timeToLiveSeconds)
             sharingTime = UInt16(clamping: bundle.profile.sharingTimeMilliseconds)
@@ -124,6 +126,8 @@ struct BundleEntry: Sendable {
     /// Milliseconds.
     var sharingTime: Int { Int(facts.sharingTime) }
     var hopLimit: Int { Int(facts.hopLimit) }
+    /// Whether it is sent to its destination alone, in the session with it, see ``Bundle/requiresSession``.
+    var requiresSession: Bool { facts.requiresSession }
     var hopCount: Int { Int(lowestHopCount) }
     var maximumPropagation: Int { Int(facts.maximumPropagation) }
     /// Size that counts towards quotas.

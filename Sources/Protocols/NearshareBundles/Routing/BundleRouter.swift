@@ -65,7 +65,7 @@ package struct BundleRouter: Sendable {
     package func destination(of id: BundleID) -> EndpointID? { index[id]?.destination }
 
     /// Whether a stored bundle reaches its destination only as a neighbour, on one hop.
-    package func isDirect(_ id: BundleID) -> Bool { index[id]?.hopLimit == 1 }
+    package func isDirect(_ id: BundleID) -> Bool { index[id]?.requiresSession == true }
 
     /// Stored bundles, this node's own and others'.
     package var bundleCount: Int { index.count }
