@@ -104,7 +104,7 @@ package struct PacketFilter: Sendable, Hashable {
         var waiting = [start]
         var seen: Set<ChainID> = [start.id]
         while let chain = waiting.popLast() {
-            for rule in chain.rules {
+            for rule in chain.rules where !rule.conditions.contains(where: \.isNeverTrueOrForDestination) {
                 switch rule.action {
                 case .drop: return rule
                 case .jump(let name), .goto(let name):
@@ -117,6 +117,19 @@ package struct PacketFilter: Sendable, Hashable {
             }
         }
         return nil
+    }
+}
+
+extension PacketFilter.Condition {
+    /// Whether no packet meets it, or only one to some addresses: ufw and firewalld come with such rules for outgoing packets.
+    fileprivate var isNeverTrueOrForDestination: Bool {
+        switch self {
+        case .constant(let value): !value
+        case .matches(let field, _): field == .destination
+        case .any(let all): !all.isEmpty && all.allSatisfy(\.isNeverTrueOrForDestination)
+        case .all(let all): all.contains(where: \.isNeverTrueOrForDestination)
+        case .not, .unknown: false
+        }
     }
 }
 
