@@ -57,14 +57,18 @@ func leavePartialTransfer(in inbox: Inbox, of sender: Fingerprint) throws {
             items: [OfferedItem(kind: .file, name: name, size: 1000, entryCount: 1, mediaType: .unknown)], itemCount: 1,
             entryCount: 1, totalSize: 1000)
         let sender = try #require(Fingerprint(bytes: [UInt8](repeating: 1, count: 32)))
-        let sink = try inbox(keepingFree: 0).makeSink(
-            for: offer, from: sender, resumeKey: partialResumeKey, clock: { MonotonicInstant(nanoseconds: 0) })
-        try sink.resume(at: try sink.resumePoint())
-        let header = EntryHeader(item: 0, kind: .file, path: [name], size: 1000, modified: nil, permissions: nil)
-        try sink.begin(header, at: 0, entriesDigest: [UInt8](repeating: 1, count: 32))
-        try [UInt8](repeating: 7, count: 1000).withUnsafeBytes { try sink.write($0) }
-        try sink.endEntry()
-        #expect(try sink.finish().map(\.isInInbox) == [false])
+        // In a function: a sink locks its part of the spool for as long as it lives.
+        func receive() throws {
+            let sink = try inbox(keepingFree: 0).makeSink(
+                for: offer, from: sender, resumeKey: partialResumeKey, clock: { MonotonicInstant(nanoseconds: 0) })
+            try sink.resume(at: try sink.resumePoint())
+            let header = EntryHeader(item: 0, kind: .file, path: [name], size: 1000, modified: nil, permissions: nil)
+            try sink.begin(header, at: 0, entriesDigest: [UInt8](repeating: 1, count: 32))
+            try [UInt8](repeating: 7, count: 1000).withUnsafeBytes { try sink.write($0) }
+            try sink.endEntry()
+            #expect(try sink.finish().map(\.isInInbox) == [false])
+        }
+        try receive()
         unlink(path)
         mkdir(path, 0o700)
         var (own, other) = (stat(), stat())

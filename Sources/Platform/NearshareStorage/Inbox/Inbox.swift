@@ -177,19 +177,16 @@ public final class Inbox: Sendable {
     /// The received items that wait for the inbox, with their sizes, which takes longer than ``pendingPaths`` for large folders.
     package var pendingItems: [PendingItem] {
         let inbox = try? filesystem.open(creating: false)
-        let device = (try? inbox?.status())?.st_dev
         let free = limits.usable(of: inbox?.freeBytes)
         var items: [PendingItem] = []
         for area in stagingAreas() {
-            // Within one device nothing is copied.
-            let space = area.device == device ? nil : free
             area.forEachFinished { staged in
                 staged.forEachItem { number, name, itemDirectory in
                     let size = FileTree.byteCount(of: name, in: itemDirectory)
                     items.append(
                         PendingItem(
                             path: staged.path(ofItem: number, named: name), byteCount: size,
-                            insufficientSpace: space.flatMap { size > $0 ? $0 : nil }))
+                            insufficientSpace: free.flatMap { size > $0 ? $0 : nil }))
                 }
             }
         }
