@@ -46,7 +46,7 @@ extension ChatScreen {
         if let unconfirmed, unconfirmed.command != text { self.unconfirmed = nil }
         guard text.contains(where: { !$0.isWhitespace }) else { return [] }
         if let held = views.visible.removeHeldLine(), text != held, text.contains(held) {
-            views.visible.hold(text)
+            views.visible.putBack(text)
             addNotice("the line that was held back is in front of this: press Enter again to send both as one", at: now)
             return []
         }
@@ -60,7 +60,7 @@ extension ChatScreen {
             return command(text, at: now)
         } else if let command = offers.command(for: text), unconfirmed == nil {
             unconfirmed = (text, views.visible.conversation)
-            views.visible.hold(text)
+            views.visible.putBack(text)
             let verb = command.answer == .yes ? "accept" : "decline"
             addNotice("write \(command.name) to \(verb) the offer; press Enter again to send this as a text", at: now)
             return []
@@ -75,7 +75,7 @@ extension ChatScreen {
             return []
         }
         guard canSend else {
-            views.visible.hold(Self.typed(text))
+            views.visible.putBack(Self.typed(text))
             addNotice("everyone in range can read this: press Enter again to send it", at: now)
             return []
         }
@@ -85,7 +85,7 @@ extension ChatScreen {
             return []
         }
         views.visible.position = .end
-        if case .peer(let peer) = conversation { reported.insert(peer) }
+        if case .peer(let peer) = conversation { announcedPeers.insert(peer) }
         return [.request(.sendLine(text, in: conversation), .sendLine(conversation, text))]
     }
 
@@ -316,7 +316,7 @@ extension ChatScreen {
         }
         if views.visible.conversation == .publicRoom {
             guard canSend else {
-                views.visible.hold("/send \(argument)")
+                views.visible.putBack("/send \(argument)")
                 addNotice("everyone in range can read this: press Enter again to send it", at: now)
                 return []
             }

@@ -9,9 +9,10 @@ extension ChatScreen {
     /// Looks for a peer. Its conversation is visible at once, so that no line goes to the one before.
     mutating func lookUp(_ name: String, at now: WallTime) -> [Reaction] {
         let index: Int
-        if let same = views.index(ofLookup: name) {
-            index = same
-        } else if let visible = views.visibleIndex, let former = views[visible].lookup, !former.isRunning, former.lines.isEmpty,
+        if let existing = views.index(ofLookup: name) {
+            index = existing
+        } else if let visible = views.visibleIndex, let previous = views[visible].lookup, !previous.isRunning,
+            previous.lines.isEmpty,
             views[visible].editor.isEmpty
         {
             // A name that was mistyped leaves no tab behind.
@@ -26,7 +27,7 @@ extension ChatScreen {
         views.show(index)
         // One lookup of a name at a time: the end of another one would drop the lines that wait for this one.
         if let previous, previous.name == name, previous.isRunning { return [] }
-        var lookup = ConversationView.Lookup(name: name, listedPeers: knownPeers(selectedBy: name))
+        var lookup = ConversationView.Lookup(name: name, peersListedByNode: knownPeers(selectedBy: name))
         if let previous, !previous.lines.isEmpty {
             lookup = previous
             (lookup.isRunning, lookup.isWaiting) = (true, false)
@@ -38,11 +39,11 @@ extension ChatScreen {
     /// The listed peers that a name selects and that the user knows, or has met in this chat.
     private func knownPeers(selectedBy name: String) -> Set<PeerID> {
         let known = contacts.values.filter { contact in
-            Self.isKnown(contact) || reported.contains(contact.id)
+            Self.isKnown(contact) || announcedPeers.contains(contact.id)
                 || views.index(of: .peer(contact.id)).map { views[$0].hasLocalMessages } ?? false
         }
         let selected = NameMatch(of: name, among: known).candidates + NameMatch.withIDPrefix(name, amongKnown: known)
-        return Set(selected.map(\.id)).union(reported.peers(named: name))
+        return Set(selected.map(\.id)).union(announcedPeers.peers(named: name))
     }
 
     /// Whether lines that were written to a name may go to the peer that was found: the user knew the peer under that name, or has
@@ -50,8 +51,10 @@ extension ChatScreen {
     static func isExpected(_ contact: Contact, by lookup: ConversationView.Lookup?) -> Bool {
         guard let lookup else { return false }
         // An id names one key.
-        if PeerID(hex: lookup.name) == contact.id || lookup.listedPeers.contains(contact.id) { return true }
-        return isKnown(contact) && (lookup.storedPeers?.contains(contact.id) ?? !lookup.isWaiting)
+        if PeerID(hex: lookup.name) == contact.id || lookup.peersListedByNode.contains(contact.id) { return true }
+        guard isKnown(contact) else { return false }
+        // Without the files, a known peer in the first reply of the node is expected: it has the name since the search began.
+        return lookup.peersStoredOnDisk?.contains(contact.id) ?? !lookup.isWaiting
     }
 
     static func request(_ name: String) -> Reaction {
@@ -68,7 +71,7 @@ extension ChatScreen {
         }
         lookup.lines.append(text)
         views.visible.setLookup(lookup)
-        hasWarnedOfLines = false
+        hasWarnedOfQuitting = false
         addNotice("sent when \(name) is found: \(TerminalText.escaped(text, columns: 200))", at: now)
     }
 
@@ -86,9 +89,9 @@ extension ChatScreen {
         if let news { views[target].addNotice(news, at: now) }
         // An id names one peer.
         if PeerID(hex: name) != nil {
-            reported.settleNamesake(of: contact.id)
+            announcedPeers.suppressSharedNameNotice(for: contact.id)
         } else if let notice = SharedName.notice(for: contact, among: Array(contacts.values)) {
-            if !contact.isNear { reported.settleNamesake(of: contact.id) }
+            if !contact.isNear { announcedPeers.suppressSharedNameNotice(for: contact.id) }
             views[target].addNotice(notice, at: now)
         }
         let reactions = isVisible ? showView(target) : []
@@ -96,14 +99,14 @@ extension ChatScreen {
             return reactions + lines.map { .request(.sendLine($0, in: conversation), .sendLine(conversation, $0)) }
         }
         guard let first = lines.first else { return reactions }
-        reported.insert(contact.id, named: name)
+        announcedPeers.insert(contact.id, named: name)
         let shown = "\(contact.name.quoted(of: contact.id)) (\(contact.id.hex))"
         let hasDraft = !views[target].editor.isEmpty
         let advice = hasDraft ? "Up shows your lines" : "Enter sends the line below, Up shows your other lines"
         let reason = Self.isKnown(contact) ? "was not known by that name" : "is new here"
         views[target].addNotice("\(shown) \(reason); nothing was sent. \(advice)", at: now)
         for line in lines { views[target].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
-        if !hasDraft { views[target].hold(Self.typed(first)) }
+        if !hasDraft { views[target].putBack(Self.typed(first)) }
         return reactions
     }
 
@@ -128,11 +131,12 @@ extension ChatScreen {
         addNotice("the lines that waited are dropped; Up brings them back", at: now)
     }
 
-    /// The requests for the peers that are waited for.
-    var waitingRequests: [Reaction] { views.openLookups.filter { !$0.isRunning }.map { Self.request($0.name) } }
+    /// The requests for the peers that the node has not found yet.
+    var repeatedRequests: [Reaction] { views.openLookups.filter { !$0.isRunning }.map { Self.request($0.name) } }
 
-    /// Makes the views of names that were not found conversations with the peers that have these names now.
-    mutating func resolveFailedLookups(at now: WallTime) -> [Reaction] {
+    /// Makes the views of names for which no request runs, failed or waiting ones, conversations with the peers that have these
+    /// names now.
+    mutating func resolvePausedLookups(at now: WallTime) -> [Reaction] {
         var reactions: [Reaction] = []
         for lookup in views.compactMap(\.lookup) where !lookup.isRunning {
             guard let index = views.index(ofLookup: lookup.name), let contact = peerInRange(called: lookup.name) else {
@@ -147,8 +151,9 @@ extension ChatScreen {
         return reactions
     }
 
-    /// The only peer with a name, if it is in range: not one that claims the name of another known peer (K2), nor one whose name
-    /// is not authenticated. The beginning of a name is not enough, because the list lacks known peers that are away.
+    /// The only peer with a name, if it is in range: not one that claims the name of another known peer (K2), nor a user
+    /// of BlueChat, whose names are not authenticated. The beginning of a name is not enough, because the list lacks known peers
+    /// that are away.
     private func peerInRange(called name: String) -> Contact? {
         let wanted = name.lowercased()
         let owners = contacts.values.filter {
@@ -160,7 +165,7 @@ extension ChatScreen {
     }
 
     /// Ends the lookup of a blocked peer. Its tab, in which nothing could be done, does not stay.
-    mutating func refuseBlocked(_ name: String, at now: WallTime) {
+    mutating func endLookup(ofBlocked name: String, at now: WallTime) {
         guard let index = views.index(ofOpenLookup: name) else { return }
         let lines = views[index].lookup?.lines ?? []
         if views[index].editor.isEmpty {

@@ -14,7 +14,7 @@ extension ChatScreen {
             switch tag {
             case .lookup where failure.kind == .gone, .contacts where failure.kind == .gone: return []
             case .lookup(let name) where failure.kind == .blocked:
-                refuseBlocked(name, at: now)
+                endLookup(ofBlocked: name, at: now)
                 return []
             case .lookup(let name) where failure.kind == .peerNotFound:
                 waitForPeer(name, TextLayout.sanitized(failure.description), at: now)

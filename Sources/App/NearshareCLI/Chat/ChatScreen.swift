@@ -130,8 +130,8 @@ struct ChatScreen: Sendable {
     private var isPublicRoomShown = false
     /// Whether the node has ended and no other one takes over: no line can be sent.
     private(set) var hasNodeEnded = false
-    /// Whether the user was told of lines that quitting drops.
-    var hasWarnedOfLines = false
+    /// Whether the user was warned that quitting drops lines whose peer is not found yet; another such line resets it.
+    var hasWarnedOfQuitting = false
     /// The command that is done when the user enters it again, and its conversation.
     var unconfirmed: (command: String, conversation: Conversation?)?
     private var bells = MinimumInterval(.seconds(3))
@@ -139,7 +139,7 @@ struct ChatScreen: Sendable {
     private var contactsRequests = MinimumInterval(.seconds(3))
     /// The peers of conversations that are in no list of the node, and were looked for in the files.
     private var recalled: Set<PeerID> = []
-    var reported = ReportedPeers()
+    var announcedPeers = AnnouncedPeers()
 
     /// Number of messages loaded at once.
     static let historyPageCount = 50
@@ -181,18 +181,18 @@ struct ChatScreen: Sendable {
 
     mutating func handle(_ input: Input, at now: WallTime) -> [Reaction] {
         let reactions = react(to: input, at: now)
-        addNamesakeNotice(at: now)
+        addSharedNameNotice(at: now)
         return reactions + refreshContacts(after: input, at: now) + markVisibleRead() + recallPeers()
     }
 
     /// Adds a notice, once, that lines of the visible conversation wait for a peer that is away, while another device with its name
     /// is near: the key that is away may have been replaced (K2).
-    private mutating func addNamesakeNotice(at now: WallTime) {
-        guard case .peer(let id)? = views.visible.conversation, !reported.isNamesakeSettled(of: id),
+    private mutating func addSharedNameNotice(at now: WallTime) {
+        guard case .peer(let id)? = views.visible.conversation, !announcedPeers.isSharedNameNoticeSuppressed(for: id),
             let contact = contacts[id], !contact.isNear,
             let notice = SharedName.notice(for: contact, among: Array(contacts.values))
         else { return }
-        reported.settleNamesake(of: id)
+        announcedPeers.suppressSharedNameNotice(for: id)
         addNotice(notice, in: .peer(id), at: now)
     }
 
@@ -243,8 +243,8 @@ struct ChatScreen: Sendable {
             return []
         case .stored(let name, let peers):
             // A later answer may have the name that a peer has taken since.
-            if let index = views.index(ofLookup: name), var lookup = views[index].lookup, lookup.storedPeers == nil {
-                lookup.storedPeers = peers
+            if let index = views.index(ofLookup: name), var lookup = views[index].lookup, lookup.peersStoredOnDisk == nil {
+                lookup.peersStoredOnDisk = peers
                 views[index].setLookup(lookup)
             }
             return []
@@ -305,8 +305,8 @@ struct ChatScreen: Sendable {
     /// Ends the command, unless lines would be lost of which the user has not been warned.
     mutating func quit(at now: WallTime) -> [Reaction] {
         let waiting = views.openLookups.first { !$0.lines.isEmpty }
-        guard let waiting, !hasWarnedOfLines else { return [.quit] }
-        hasWarnedOfLines = true
+        guard let waiting, !hasWarnedOfQuitting else { return [.quit] }
+        hasWarnedOfQuitting = true
         addNotice(
             "lines for \(TerminalText.escaped(waiting.name, columns: 40)) are not sent yet; quit again to drop them", at: now)
         return []
@@ -498,6 +498,6 @@ struct ChatScreen: Sendable {
         let formerlyNear = Set(contacts.values.filter(\.isNear).map(\.id))
         contacts = Dictionary(listed, uniquingKeysWith: { $1 }).merging(others) { listed, _ in listed }
         let hasNewPeer = contacts.values.contains { $0.isNear && !formerlyNear.contains($0.id) }
-        return resolveFailedLookups(at: now) + (hasNewPeer ? waitingRequests : [])
+        return resolvePausedLookups(at: now) + (hasNewPeer ? repeatedRequests : [])
     }
 }

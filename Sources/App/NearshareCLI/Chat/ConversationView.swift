@@ -48,9 +48,9 @@ struct ConversationView: Sendable {
         /// Lines that are sent when the peer is found.
         var lines: [String] = []
         /// The peers that the user knew under the name at the start of the search, in the lists of the node.
-        var listedPeers: Set<PeerID> = []
-        /// The same by the names in the files of this machine; nil while they are not read.
-        var storedPeers: Set<PeerID>?
+        var peersListedByNode: Set<PeerID> = []
+        /// The same by the names in the files of this machine; nil where they are not read.
+        var peersStoredOnDisk: Set<PeerID>?
 
         /// Whether the peer can still be found.
         var isOpen: Bool { isRunning || isWaiting }
@@ -114,7 +114,7 @@ struct ConversationView: Sendable {
     var lookup: Lookup? { if case .lookup(let lookup) = subject { lookup } else { nil } }
 
     /// Puts a line that was not sent back into the editor, for the user to press Enter again.
-    mutating func hold(_ line: String) {
+    mutating func putBack(_ line: String) {
         editor.replace(with: line)
         heldLine = line
     }
@@ -238,7 +238,7 @@ struct ConversationView: Sendable {
     /// - Parameter item: the path of the received item that it is about. The notice replaces the item from the history.
     mutating func addNotice(_ text: String, about item: String? = nil, at now: WallTime) {
         items.removeAll {
-            if case .file(let file) = $0.content { file.isItem(at: item, arrivedAt: now) } else { false }
+            if case .file(let file) = $0.content { file.hasArrived(at: item, when: now) } else { false }
         }
         if position != .end { newBelowCount += 1 }
         items.append(makeItem(.notice(text, about: item), now))
@@ -253,9 +253,9 @@ struct ConversationView: Sendable {
             switch other.content {
             // After a change of the node they are listed again.
             case .file(let listed): listed == file
-            case .notice(_, let item): file.isItem(at: item, arrivedAt: other.when)
+            case .notice(_, let item): file.hasArrived(at: item, when: other.when)
             case .transfer(let transfer):
-                file.sentName == NameText.shown(transfer.name) && !transfer.isIncoming
+                file.shownSentName == NameText.shown(transfer.name) && !transfer.isIncoming
                     && transferEnds[transfer.id].map { file.isRecorded(at: $0) } ?? false
             case .message, .qrCode: false
             }

@@ -7,12 +7,10 @@ struct SharedItem: Sendable, Hashable {
     let when: WallTime
     /// The name and the outcome, or the text with its lines; escaped for a terminal.
     let sentence: String
-    /// The path of a received item, escaped for a terminal; nil for others, and for text messages.
-    private(set) var path: String?
     /// The path of a received item or text message; nil for others.
-    private let inboxPath: String?
+    private let path: String?
     /// The name of a sent item, escaped for a terminal; nil for others.
-    private(set) var sentName: String?
+    private(set) var shownSentName: String?
 
     /// Limit on the time between the end of a transfer and its line in the history, in milliseconds.
     private static let maximumRecordingDelay: UInt64 = 5_000
@@ -24,15 +22,14 @@ struct SharedItem: Sendable, Hashable {
 
     init(_ entry: TransferHistory.Entry) {
         when = entry.when
-        inboxPath = entry.path
+        path = entry.path
         if let text = entry.text(upTo: Self.maximumTextByteCount) {
             let author = entry.direction == .incoming ? entry.name.shown(of: entry.id) : "you"
             let lines = text.lines.map { TextLayout.escaped($0) }
             sentence = "\(author): \(lines.joined(separator: "\n"))"
             return
         }
-        path = entry.path.map { TerminalText.path($0) }
-        if entry.direction == .outgoing { sentName = entry.content }
+        if entry.direction == .outgoing { shownSentName = entry.content }
         let name = entry.path.map { TerminalText.escaped($0, columns: 1_000) } ?? entry.content
         if entry.outcome == .partial {
             sentence = "\(Self.heading(of: entry))\(name)\(entry.reasonSuffix)"
@@ -42,6 +39,12 @@ struct SharedItem: Sendable, Hashable {
             entry.outcome == .completed
             ? "\(entry.outcomeWord) \(name)\(entry.reasonSuffix)\(entry.isRemoved ? " (removed)" : "")\(Self.playHint(entry))"
             : "\(Self.heading(of: entry))\(name): \(Self.ending(of: entry))\(entry.reasonSuffix)"
+    }
+
+    init(_ arrival: Arrival, at now: WallTime) {
+        when = now
+        path = arrival.path
+        sentence = "received \(TerminalText.path(arrival.path)) from \(arrival.senderName)"
     }
 
     /// The direction of an item that was not transferred, or not completely, for the beginning of its line.
@@ -64,24 +67,16 @@ struct SharedItem: Sendable, Hashable {
         }
     }
 
-    init(_ arrival: Arrival, at now: WallTime) {
-        when = now
-        inboxPath = arrival.path
-        let path = TerminalText.path(arrival.path)
-        self.path = path
-        sentence = "received \(path) from \(arrival.senderName)"
-    }
-
     /// How to play a received voice note; empty for other files.
     private static func playHint(_ entry: TransferHistory.Entry) -> String {
         entry.voiceNote.map { ", voice note, \($0.duration.asClock); \(VoiceNoteRenderer.playHint($0))" } ?? ""
     }
 
-    /// Whether it is the item that has arrived at a path. The time counts as well, because another item can have the path of one
+    /// Whether this item has arrived at a path and a time. The time counts as well, because another item can have the path of one
     /// that was removed.
-    /// - Parameter path: nil for none.
-    func isItem(at path: String?, arrivedAt time: WallTime) -> Bool {
-        path != nil && path == inboxPath && isRecorded(at: time)
+    /// - Parameter arrivalPath: nil for none.
+    func hasArrived(at arrivalPath: String?, when time: WallTime) -> Bool {
+        arrivalPath != nil && arrivalPath == path && isRecorded(at: time)
     }
 
     /// Whether the history recorded the item at the time at which a transfer ended.
