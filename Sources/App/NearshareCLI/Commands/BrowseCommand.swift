@@ -6,6 +6,12 @@ internal import NearshareTerminal
 struct BrowseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "browse", abstract: "List the peers nearby.")
 
+    /// A transport whose peers can be browsed. `mesh status` lists the neighbours in the mesh.
+    enum DirectTransport: String, ExpressibleByArgument, CaseIterable {
+        case network = "lan"
+        case bluetooth
+    }
+
     @Flag(help: "Keep running, and report peers that appear and disappear, until Ctrl-C.")
     var watch = false
 
@@ -17,13 +23,7 @@ struct BrowseCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Look on one transport only (default: both).", valueName: "transport"))
     var via: DirectTransport?
 
-    /// A transport whose peers can be browsed. `mesh status` lists the neighbours in the mesh.
-    enum DirectTransport: String, ExpressibleByArgument, CaseIterable {
-        case network = "lan"
-        case bluetooth
-    }
-
-    @Flag(help: "Also probe the addresses of this machine's networks for LocalSend: at most 254 in each of four.")
+    @Flag(help: "Also probe the addresses of this machine's networks for LocalSend: at most 254 in each of four networks.")
     var scan = false
 
     @OptionGroup var nearby: NearbyOptions
@@ -43,7 +43,7 @@ struct BrowseCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            try nearby.bluetooth.requireNamedAdapter()
+            try nearby.bluetooth.requireAdapterOfOption()
             let machine = try LocalMachine()
             let trust = try machine.trust.read()
             let settings = try machine.nodeSettings(
@@ -95,6 +95,6 @@ struct BrowseCommand: AsyncParsableCommand {
     private static func isPhoneLinked(to machine: LocalMachine) async -> Bool {
         // Without a reply of the node, only the advice about phones is missing.
         let status = try? await withRunningNode(of: machine) { try await $0.status() }
-        return (status ?? nil)?.neighbours.contains { $0.contact.software == .phone } ?? false
+        return status?.neighbours.contains { $0.contact.software == .phone } ?? false
     }
 }

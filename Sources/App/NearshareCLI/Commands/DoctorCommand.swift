@@ -13,7 +13,7 @@ struct DoctorCommand: AsyncParsableCommand {
         completion: .directory, transform: PathArgument.expanded)
     var inbox: String?
 
-    @Flag(help: "Also probe the addresses of this machine's networks for LocalSend: at most 254 in each of four.")
+    @Flag(help: "Also probe the addresses of this machine's networks for LocalSend: at most 254 in each of four networks.")
     var scan = false
 
     @OptionGroup var output: OutputOptions

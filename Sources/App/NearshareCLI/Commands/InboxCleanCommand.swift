@@ -18,8 +18,8 @@ struct InboxCleanCommand: AsyncParsableCommand {
                 senders.insert(entry.peer.peerID)
                 return true
             }
-            // Without the record of its completion, a resumed transfer would be listed as interrupted. The records of attempts do not
-            // name the item, so all resumed ones of its sender are removed.
+            // Without the record of its completion, a resumed transfer would be listed as interrupted. The records of attempts lack
+            // the path of the item, so all resumed ones of its sender are removed.
             try TransferLog(of: .notReceived, in: state).removeResumedAttempts { senders.contains($0) }
             Console.notice("\(count) \(count == 1 ? "record" : "records") removed")
         }

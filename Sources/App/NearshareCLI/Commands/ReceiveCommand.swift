@@ -114,7 +114,7 @@ struct ReceiveCommand: ConfinedCommand {
             machine: machine, settings: try makeSettings(machine), rendering: rendering, unknownPeers: limiter, runner: runner,
             pin: try localSendPINFile.map { try LocalSendPIN.read(path: $0) },
             security: try localSendSecurity(machine, canAsk: TerminalPromptDisplay.terminal != nil))
-        try await hotspot.run(on: context.settings.interface, rendering) { hotspot in
+        try await hotspot.withHotspot(on: context.settings.interface, reporter: rendering) { hotspot in
             try await SignalHandling.run(onSignal: { context.interruption.interrupt(Interruption(signal: $0)) }) {
                 // Two processes with one key in the mesh, or on one adapter, would receive each other's packets.
                 var role = try PrimaryRole.claimIfFree(on: machine)

@@ -179,7 +179,7 @@ struct SendCommand: AsyncParsableCommand {
                 resumes: !noResume, retryTime: retry?.duration, transport: transport.preferred,
                 unsealed: unsealed.confirmation(isQuiet: output.json || quiet),
                 pin: try PINPrompt.make(file: pinFile, isQuiet: output.json || quiet),
-                hotspot: hotspot.makeSendHotspot(on: settings.interface), searchLimit: timeout?.duration)
+                hotspot: hotspot.makeRequester(on: settings.interface), searchLimit: timeout?.duration)
             let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)
             try await withNode(settings) { [peers, transport, toEveryone, quiet] node in
                 node.findLocalSendDevices(security)
@@ -288,7 +288,7 @@ struct SendCommand: AsyncParsableCommand {
         let operation = PageSendOperation(
             machine: machine, source: source, reporter: reporter, acceptsAll: accept == .all, endsAfterFirst: !keep,
             display: display)
-        try await hotspot.run(on: settings.interface, reporter) {
+        try await hotspot.withHotspot(on: settings.interface, reporter: reporter) {
             [interface = transport.interface, isJSON = output.json] hotspot in
             try await withNode(settings) { node in
                 let page = try node.servePage(

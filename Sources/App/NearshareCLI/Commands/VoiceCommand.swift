@@ -100,7 +100,7 @@ struct VoiceRecordCommand: ConfinedCommand {
     mutating func validate() throws {
         peers = PeerArgument.unique(peers)
         if transport.via != nil, peers.isEmpty { throw ValidationError("--via needs --to") }
-        if unsealed.allowUnencrypted, peers.isEmpty { throw ValidationError("--allow-unencrypted needs --to") }
+        if unsealed.isAllowed, peers.isEmpty { throw ValidationError("--allow-unencrypted needs --to") }
         try transport.validateReceivers(peers)
         if raw, input == nil { throw ValidationError("--raw needs --input") }
         if input != nil, device != nil { throw ValidationError("give either --input or --device, not both") }
@@ -220,13 +220,13 @@ struct VoiceRecordCommand: ConfinedCommand {
         let audio = try LinuxAudio.make(for: device)
         let devices = try audio.devices()
         if json {
-            for found in devices {
+            for device in devices {
                 JSONEvents.emit(
                     "device",
                     [
-                        "name": .string(found.name), "title": .string(found.title),
-                        "direction": .string(found.direction == .input ? "input" : "output"),
-                        "is_default": .bool(found.isDefault), "system": .string(audio.title),
+                        "name": .string(device.name), "title": .string(device.title),
+                        "direction": .string(device.direction == .input ? "input" : "output"),
+                        "is_default": .bool(device.isDefault), "system": .string(audio.title),
                     ])
             }
             return

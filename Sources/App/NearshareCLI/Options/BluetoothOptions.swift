@@ -21,8 +21,8 @@ struct BluetoothOptions: ParsableArguments {
         }
     }
 
-    /// Checks that the machine has the adapter that is named, for commands that look for peers once.
-    func requireNamedAdapter() throws {
+    /// Checks that the machine has the adapter that `--adapter` names, for commands that look for peers once.
+    func requireAdapterOfOption() throws {
         guard let adapter, !isOff else { return }
         let all = LocalMachine.bluetoothAdapters
         guard !all.contains(adapter) else { return }

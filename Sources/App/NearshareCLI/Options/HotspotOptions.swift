@@ -15,21 +15,21 @@ struct HotspotOptions: ParsableArguments {
     @Flag(
         name: .customLong("leave-wifi"),
         help: """
-            With --hotspot: do not ask before this machine leaves its Wi-Fi network, and shares its other ones. With receive \
-            alone: let friends use a hotspot for a transfer without a question.
+            With --hotspot: do not ask before this machine leaves its Wi-Fi network and shares another connection. With \
+            receive alone: let friends use a hotspot for a transfer without a question.
             """)
     var leavesWiFi = false
 
-    /// The user's consent to what a hotspot interrupts.
+    /// The user's consent to the interruptions and the shared connection of a hotspot: from the option, or asked for on the terminal.
     private var consent: HotspotOperation.Consent {
         if leavesWiFi { return .given }
         guard let terminal = TerminalDevice() else { return .unavailable }
         return .ask { await YesNoPrompt.ask($0, on: terminal) }
     }
 
-    /// The hotspot for a transfer over Bluetooth; nil where none is wanted.
+    /// The requester of a hotspot for a transfer over Bluetooth; nil where none is wanted.
     /// - Parameter interface: the only network interface that the node uses; nil for any.
-    func makeSendHotspot(on interface: String?) -> HotspotRequester? {
+    func makeRequester(on interface: String?) -> HotspotRequester? {
         hotspot ? HotspotRequester(HotspotPreparer(interface: interface), consent: consent) : nil
     }
 
@@ -38,8 +38,8 @@ struct HotspotOptions: ParsableArguments {
     ///   - interface: the only network interface that the node uses, which then makes the hotspot; nil for any.
     ///   - reporter: reports the steps.
     ///   - body: receives nil without a hotspot.
-    func run(
-        on interface: String?, _ reporter: any Reporter, _ body: @Sendable (Hotspot?) async throws -> Void
+    func withHotspot(
+        on interface: String?, reporter: any Reporter, _ body: @Sendable (Hotspot?) async throws -> Void
     ) async throws {
         guard hotspot else { return try await body(nil) }
         let operation = HotspotOperation(

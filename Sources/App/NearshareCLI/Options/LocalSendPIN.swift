@@ -4,7 +4,7 @@ internal import NearshareService
 internal import NearshareTerminal
 internal import Synchronization
 
-/// The PIN that LocalSend devices have to send, which no command line shows.
+/// The PIN that LocalSend devices have to send, which is no argument: other users of this machine can read the command line.
 enum LocalSendPIN {
     private static let maximumByteCount = 64
 
@@ -28,7 +28,7 @@ enum LocalSendPIN {
 }
 
 extension PINPrompt {
-    /// The PIN of a file, once; without a file, the user is asked on the terminal; nil without a terminal.
+    /// The PIN of a file, once: a wrong one is not sent again. Without a file, the user is asked on the terminal; nil without a terminal.
     static func make(file: String?, isQuiet: Bool) throws -> PINPrompt? {
         if let file {
             let pin = try LocalSendPIN.read(path: file)

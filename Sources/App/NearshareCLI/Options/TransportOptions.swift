@@ -40,7 +40,7 @@ struct TransportOptions: ParsableArguments {
 
     /// Settings of a node that can find the named receivers. Addresses alone need no discovery.
     func nodeSettings(_ machine: LocalMachine, for receivers: [String], log: Logger) throws -> NodeSettings {
-        try bluetooth.requireNamedAdapter()
+        try bluetooth.requireAdapterOfOption()
         let needsDiscovery = receivers.isEmpty || receivers.contains { LinkAddress(parsing: $0) == nil }
         return try machine.nodeSettings(
             interface: interface, discovery: needsDiscovery && via != .bluetooth ? machine.discovery(log: log) : nil,

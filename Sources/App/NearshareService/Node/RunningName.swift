@@ -8,7 +8,7 @@ package enum RunningName {
     package static func notice(on machine: LocalMachine, after name: DisplayName) async -> String? {
         // Without a reply only this sentence is missing.
         let running = try? await withRunningNode(of: machine) { try await $0.status() }
-        return (running ?? nil).flatMap { notice(about: $0, after: name) }
+        return running.flatMap { notice(about: $0, after: name) }
     }
 
     static func notice(about status: NodeStatus, after name: DisplayName) -> String? {

@@ -8,7 +8,7 @@ extension LocalMachine {
         // Without a reply the name is that of the configuration.
         let running = try? await withRunningNode(of: self) { try await $0.status() }
         return MeshVerificationCode.address(
-            of: try state.identity(), name: try (running ?? nil)?.name ?? name(),
+            of: try state.identity(), name: try running?.name ?? name(),
             nonce: Self.randomBytes(MeshVerification.nonceByteCount), now: SystemClock.wall())
     }
 }
