@@ -9,21 +9,21 @@ package final class AACReader: NoteSamples {
     private var nextPacket = 0
     /// Decoded samples that were not read yet.
     private var samples: [Int16] = []
-    private var readCount = 0
-    /// Frames that are decoded and dropped after a seek.
-    private var droppedFrames = 0
+    private var readSampleCount = 0
+    /// Frames that are still to be decoded and dropped after a seek.
+    private var framesToDrop = 0
 
-    /// - Parameter isMixed: whether the samples have one channel, whatever the file has.
-    package init(_ file: NoteFile, isMixed: Bool = false) throws(AudioError) {
+    /// - Parameter mixesToMono: whether the samples have one channel, whatever the file has.
+    package init(_ file: NoteFile, mixesToMono: Bool = false) throws(AudioError) {
         self.file = file
         do throws(AudioError) {
             track = try AACTrack(of: file)
-            decoder = try AACDecoder(track.configuration, channels: isMixed ? 1 : track.configuration.channels)
+            decoder = try AACDecoder(track.configuration, channels: mixesToMono ? 1 : track.configuration.channels)
         } catch {
             guard error.code == .damaged else { throw error }
             throw AudioError(.damaged, "\(shown(file.path)) can't be decoded: \(error)")
         }
-        guard let format = AudioFormat(rate: decoder.rate, channels: isMixed ? 1 : track.configuration.channels) else {
+        guard let format = AudioFormat(rate: decoder.rate, channels: mixesToMono ? 1 : track.configuration.channels) else {
             throw AudioError(
                 .damaged, "\(shown(file.path)) has \(decoder.rate) samples a second, which voice notes do not support")
         }
@@ -33,18 +33,18 @@ package final class AACReader: NoteSamples {
     package var frames: Int { track.packets.count * decoder.framesPerPacket }
 
     package var position: Int {
-        let decoded = nextPacket * decoder.framesPerPacket - (samples.count - readCount) / format.channels
-        return min(max(0, decoded + droppedFrames), frames)
+        let decoded = nextPacket * decoder.framesPerPacket - (samples.count - readSampleCount) / format.channels
+        return min(max(0, decoded + framesToDrop), frames)
     }
 
     package func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> Int {
-        while readCount == samples.count {
+        while readSampleCount == samples.count {
             guard nextPacket < track.packets.count else { return 0 }
             try decodeNextPacket()
         }
-        let count = min(samples.count - readCount, buffer.count / format.channels * format.channels)
-        _ = buffer.update(fromContentsOf: samples[readCount..<(readCount + count)])
-        readCount += count
+        let count = min(samples.count - readSampleCount, buffer.count / format.channels * format.channels)
+        _ = buffer.update(fromContentsOf: samples[readSampleCount..<(readSampleCount + count)])
+        readSampleCount += count
         return count / format.channels
     }
 
@@ -52,15 +52,15 @@ package final class AACReader: NoteSamples {
         let target = min(max(0, frame), frames)
         // A packet is decoded with the one before it.
         nextPacket = max(0, target / decoder.framesPerPacket - 1)
-        droppedFrames = target - nextPacket * decoder.framesPerPacket
-        (samples, readCount) = ([], 0)
+        framesToDrop = target - nextPacket * decoder.framesPerPacket
+        (samples, readSampleCount) = ([], 0)
         decoder.prepare(forPacket: nextPacket)
     }
 
     private func decodeNextPacket() throws(AudioError) {
         let packet = track.packets[nextPacket]
         samples.removeAll(keepingCapacity: true)
-        readCount = 0
+        readSampleCount = 0
         do throws(AudioError) {
             try decoder.decode(file.read(packet.byteCount, at: packet.offset), into: &samples)
         } catch {
@@ -68,8 +68,8 @@ package final class AACReader: NoteSamples {
             throw AudioError(error.code, "\(shown(file.path)) is damaged after \(seconds) s: \(error)")
         }
         nextPacket += 1
-        let dropped = min(droppedFrames, decoder.framesPerPacket)
-        droppedFrames -= dropped
-        readCount = min(dropped * format.channels, samples.count)
+        let dropped = min(framesToDrop, decoder.framesPerPacket)
+        framesToDrop -= dropped
+        readSampleCount = min(dropped * format.channels, samples.count)
     }
 }

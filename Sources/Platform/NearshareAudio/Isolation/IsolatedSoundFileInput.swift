@@ -33,7 +33,7 @@ package final class IsolatedSoundFileInput: AudioInput {
             let isAAC = try SoundFormat(of: file).isAAC
             guard isAAC ? hasAAC : hasLibrary else { return nil }
             if isAAC {
-                let reader = try AACReader(file, isMixed: true)
+                let reader = try AACReader(file, mixesToMono: true)
                 return DecoderServer.Decoder(
                     channels: 1, rate: reader.format.rate,
                     read: { (buffer) throws(AudioError) in try reader.read(into: buffer) },
