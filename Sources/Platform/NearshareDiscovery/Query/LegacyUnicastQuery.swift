@@ -6,9 +6,9 @@ internal import NearshareInterfaces
 ///
 /// Avahi sends its first question 100 ms after browsing starts, and a responder answers 20 to 120 ms later, or not at all
 /// within a second of the same answer to another host (sections 5.2, 6 and 7.4). These delays are for shared multicast answers;
-/// a query from another port than 5353 is answered to that port alone, by Avahi and others at once. So each browser also sends
-/// such a query, once per interface and address family, and reports the answers until Avahi has found the same. If no answer
-/// arrives, discovery is only slower.
+/// Avahi and other responders answer a query from another port than 5353 without delay, and to that port alone. So each browser
+/// also sends such a query, once per interface and address family, and reports the answers until Avahi has found the same. If no
+/// answer arrives, discovery is only slower.
 final class LegacyUnicastQuery {
     /// Time for which an answer is listed without Avahi's confirmation: the TTL of such answers (RFC 6762, section 6.7).
     static let answerTTL: Duration = .seconds(10)
