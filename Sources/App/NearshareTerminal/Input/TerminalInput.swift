@@ -1,7 +1,7 @@
 /// A decoder of the bytes that a terminal in raw mode sends. Characters and escape sequences may be split anywhere between two
 /// reads.
 package struct TerminalInput: Sendable {
-    /// Size limit of one paste, in bytes; the rest of a longer one is dropped.
+    /// Size limit of one paste, in bytes; the rest of a longer one is dropped, also from the middle of a character.
     package let maximumPasteByteCount: Int
 
     private var pending: [UInt8] = []
@@ -104,6 +104,7 @@ package struct TerminalInput: Sendable {
             if let key = Self.key(final: pending[2], parameters: []) { keys.append(key) }
             return 3
         case 0x0d, 0x0a: keys.append(.lineBreak)
+        // Alt-Backspace is the shortcut that removes a word.
         case 0x7f, 0x08: keys.append(.control("w"))
         case UInt8(ascii: "b"): keys.append(.wordLeft)
         case UInt8(ascii: "f"): keys.append(.wordRight)
@@ -155,6 +156,7 @@ package struct TerminalInput: Sendable {
             case 1, 7: return .home
             case 3: return .delete
             case 4, 8: return .end
+            // The shortcuts of the chat for the conversation before and after.
             case 5: return isModified ? .control("p") : .pageUp
             case 6: return isModified ? .control("n") : .pageDown
             default: return nil
