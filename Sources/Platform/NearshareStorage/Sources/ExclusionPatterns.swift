@@ -9,15 +9,15 @@ package import NearshareInterfaces
 /// that is sent. A trailing slash, or `/***`, matches folders only. `*`, `?` and `[…]` match no slash, `**` matches any.
 package struct ExclusionPatterns: Sendable, Hashable {
     private struct Pattern: Sendable, Hashable {
-        /// The pattern that the user has given; nil for a line of a file, which may be meant for other folders as well.
-        let given: String?
+        /// The text of a pattern from an option; nil for a line of a file, which may be meant for other folders as well.
+        let optionText: String?
         private let parts: [Part]
         let matchesFoldersOnly: Bool
         let isAnchored: Bool
         let matchesPath: Bool
 
-        init?(_ line: String, isGiven: Bool) {
-            given = isGiven ? line : nil
+        init?(_ line: String, isFromOption: Bool) {
+            optionText = isFromOption ? line : nil
             var text = Array(line.utf8)[...]
             if text.count > 4, text.suffix(4).elementsEqual("/***".utf8) { text.removeLast(3) }
             matchesFoldersOnly = text.count > 1 && text.last == Part.slash
@@ -33,7 +33,8 @@ package struct ExclusionPatterns: Sendable, Hashable {
             matchesPath = isAnchored || parts.contains(.byte(Part.slash)) || parts.contains(.doubleStar)
         }
 
-        /// Follows all ways to match at once: the time is bounded by the product of both lengths.
+        /// Simulates the pattern as a nondeterministic finite automaton, whose active states are in `reached`: all ways to match are
+        /// followed at once, so the time is bounded by the product of both lengths.
         func matches(_ text: [UInt8]) -> Bool {
             // At each index whether the parts before it match the bytes so far, from the beginning of a name on.
             var reached = [true] + parts.map { _ in false }
@@ -132,11 +133,11 @@ package struct ExclusionPatterns: Sendable, Hashable {
     /// Adds a pattern.
     /// - Returns: false when it matches nothing: it is empty, or contains a NUL.
     package mutating func add(_ pattern: String) -> Bool {
-        add(pattern, isGiven: true)
+        add(pattern, isFromOption: true)
     }
 
-    private mutating func add(_ pattern: String, isGiven: Bool) -> Bool {
-        guard let pattern = Pattern(pattern, isGiven: isGiven) else { return false }
+    private mutating func add(_ pattern: String, isFromOption: Bool) -> Bool {
+        guard let pattern = Pattern(pattern, isFromOption: isFromOption) else { return false }
         patterns.append(pattern)
         return true
     }
@@ -151,7 +152,7 @@ package struct ExclusionPatterns: Sendable, Hashable {
         }
         for line in String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline)
         where !line.hasPrefix("#") && !line.hasPrefix(";") {
-            _ = add(String(line), isGiven: false)
+            _ = add(String(line), isFromOption: false)
         }
     }
 
@@ -172,8 +173,8 @@ package struct ExclusionPatterns: Sendable, Hashable {
         return isMatched
     }
 
-    /// The patterns that the user has given one by one, without the used ones.
+    /// The patterns from options, without the used ones.
     func unused(_ used: Set<Int>) -> [String] {
-        patterns.enumerated().compactMap { position, pattern in used.contains(position) ? nil : pattern.given }
+        patterns.enumerated().compactMap { position, pattern in used.contains(position) ? nil : pattern.optionText }
     }
 }
