@@ -32,13 +32,15 @@ final class UDPGroupSocket: GroupSocket {
         guard descriptor >= 0 else { throw LinkError(.unavailable, "could not create a socket: \(systemErrorText())") }
         _ = SocketCalls.setOption(SO_REUSEADDR, level: SOL_SOCKET, to: 1, of: descriptor)
         _ = SocketCalls.setOption(SO_REUSEPORT, level: SOL_SOCKET, to: 1, of: descriptor)
-        // Other programs of this machine are in the group, too. Datagrams of groups that others have joined are not wanted.
         if group.isIPv6 {
             // The socket of IPv4 has the same port.
             _ = SocketCalls.setOption(IPV6_V6ONLY, level: Int32(IPPROTO_IPV6), to: 1, of: descriptor)
+            // Other programs of this machine are in the group, too.
             _ = SocketCalls.setOption(IPV6_MULTICAST_LOOP, level: Int32(IPPROTO_IPV6), to: 1, of: descriptor)
+            // No datagrams of groups that only other programs have joined.
             _ = SocketCalls.setOption(Self.ipv6MulticastAll, level: Int32(IPPROTO_IPV6), to: 0, of: descriptor)
         } else {
+            // Both as for IPv6.
             _ = SocketCalls.setOption(IP_MULTICAST_LOOP, level: Int32(IPPROTO_IP), to: 1, of: descriptor)
             _ = SocketCalls.setOption(IP_MULTICAST_ALL, level: Int32(IPPROTO_IP), to: 0, of: descriptor)
         }
@@ -64,7 +66,7 @@ final class UDPGroupSocket: GroupSocket {
         if group.isIPv6 {
             _ = SocketCalls.setOption(IPV6_MULTICAST_IF, level: Int32(IPPROTO_IPV6), to: index, of: descriptor)
         } else {
-            setOption(IP_MULTICAST_IF, index)
+            setIPv4MulticastOption(IP_MULTICAST_IF, interface: index)
         }
         _ = withAddress(of: group, on: index) {
             sendto(descriptor, bytes, bytes.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL), $0, $1)
@@ -83,7 +85,10 @@ final class UDPGroupSocket: GroupSocket {
 
     /// Joins the group on an interface. Has no effect where that was done before.
     private func join(_ index: Int32) {
-        guard group.isIPv6 else { return setOption(IP_ADD_MEMBERSHIP, index) }
+        guard group.isIPv6 else {
+            setIPv4MulticastOption(IP_ADD_MEMBERSHIP, interface: index)
+            return
+        }
         var request = ipv6_mreq()
         request.ipv6mr_multiaddr = in6_addr(group)
         request.ipv6mr_interface = UInt32(index)
@@ -91,7 +96,8 @@ final class UDPGroupSocket: GroupSocket {
             descriptor, Int32(IPPROTO_IPV6), IPV6_JOIN_GROUP, &request, socklen_t(MemoryLayout<ipv6_mreq>.size))
     }
 
-    private func setOption(_ name: Int32, _ index: Int32) {
+    /// Sets an option whose value is the group and an interface.
+    private func setIPv4MulticastOption(_ name: Int32, interface index: Int32) {
         guard case .v4(let number) = group else { return }
         var request = ip_mreqn()
         request.imr_multiaddr = in_addr(s_addr: number.bigEndian)
