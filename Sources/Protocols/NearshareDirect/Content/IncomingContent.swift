@@ -82,14 +82,14 @@ package struct IncomingContent: Sendable {
                 try finishEntry(in: &receiver)
             case .knownSize(let remaining):
                 guard !rest.isEmpty else { return }
-                let part = PartialInput.removePrefix(min(UInt64(rest.count), remaining), from: &rest)
+                let part = rest.removePrefix(min(UInt64(rest.count), remaining))
                 try deliver(part, to: &receiver)
                 state = .knownSize(remaining: remaining.subtractingClamped(UInt64(part.count)))
             case .chunk(remaining: 0):
                 state = .chunkLength
             case .chunk(let remaining):
                 guard !rest.isEmpty else { return }
-                let part = PartialInput.removePrefix(min(UInt64(rest.count), UInt64(remaining)), from: &rest)
+                let part = rest.removePrefix(min(UInt64(rest.count), UInt64(remaining)))
                 try deliver(part, to: &receiver)
                 // Bounded: the part has at most that many bytes.
                 state = .chunk(remaining: remaining - UInt32(part.count))
@@ -122,7 +122,7 @@ package struct IncomingContent: Sendable {
                 state = .sizedChunkLength(remaining: remaining)
             case .sizedChunk(let remaining, let inChunk):
                 guard !rest.isEmpty else { return }
-                let part = PartialInput.removePrefix(min(UInt64(rest.count), inChunk), from: &rest)
+                let part = rest.removePrefix(min(UInt64(rest.count), inChunk))
                 try deliver(part, to: &receiver)
                 // Bounded: the part has at most that many bytes.
                 state = .sizedChunk(remaining: remaining - UInt64(part.count), inChunk: inChunk - UInt64(part.count))

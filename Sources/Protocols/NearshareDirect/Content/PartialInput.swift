@@ -2,14 +2,8 @@
 struct PartialInput: Sendable {
     private var pending: [UInt8] = []
 
-    /// The next byte; nil when more bytes are needed.
+    /// The first of the pending and new bytes; nil when there is none.
     func first(of rest: UnsafeRawBufferPointer) -> UInt8? { pending.first ?? rest.first }
-
-    static func removePrefix(_ wanted: UInt64, from rest: inout UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
-        let prefix = UnsafeRawBufferPointer(rebasing: rest.prefix(Int(clamping: wanted)))
-        rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(prefix.count))
-        return prefix
-    }
 
     /// Removes `count` bytes from the pending and new ones. With fewer, all of them become pending, and the result is nil.
     mutating func gather(_ count: Int, from rest: inout UnsafeRawBufferPointer) -> [UInt8]? {
@@ -22,8 +16,17 @@ struct PartialInput: Sendable {
     mutating func peek(_ count: Int, of rest: inout UnsafeRawBufferPointer) -> [UInt8]? {
         let missing = count - pending.count
         if missing > 0 {
-            pending.append(contentsOf: Self.removePrefix(UInt64(min(missing, rest.count)), from: &rest))
+            pending.append(contentsOf: rest.removePrefix(UInt64(min(missing, rest.count))))
         }
         return pending.count >= count ? pending : nil
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Removes bytes from the start, at most as many as there are.
+    mutating func removePrefix(_ byteCount: UInt64) -> UnsafeRawBufferPointer {
+        let prefix = UnsafeRawBufferPointer(rebasing: self.prefix(Int(clamping: byteCount)))
+        self = UnsafeRawBufferPointer(rebasing: dropFirst(prefix.count))
+        return prefix
     }
 }
