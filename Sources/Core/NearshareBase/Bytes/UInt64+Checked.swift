@@ -1,9 +1,9 @@
 extension UInt64 {
     /// The sum of numbers of which at least one is a claim of a peer or of a file.
-    /// - Throws: when it cannot be represented; `field` names the number for the error.
-    package func adding(_ other: UInt64, to field: StaticString) throws(MalformedInput) -> UInt64 {
+    /// - Throws: when it cannot be represented; `name` is that of the sum, for the error.
+    package func adding(_ other: UInt64, named name: StaticString) throws(MalformedInput) -> UInt64 {
         let (sum, overflow) = addingReportingOverflow(other)
-        guard !overflow else { throw MalformedInput("\(field): the sum is out of range") }
+        guard !overflow else { throw MalformedInput("\(name): the sum is out of range") }
         return sum
     }
 

@@ -23,10 +23,11 @@ public enum TerminalText {
     private static func escaped(_ text: String, columns: Int, doublesBackslashes: Bool) -> String {
         var shown = String.UnicodeScalarView()
         var width = 0
-        // Counted here, because the view counts by going through all of it.
+        // The number of scalars in `shown`, whose own `count` goes through all of them.
         var count = 0
         // The number of scalars to keep, followed by "…", in case the text is too long.
         var keptCount = 0
+        // Combining marks since the last base character; at the limit, so that a mark without one is escaped.
         var marks = maximumMarks
         for scalar in text.unicodeScalars {
             let isMark = scalar.isCombiningMark
@@ -41,7 +42,7 @@ public enum TerminalText {
                 width += 2
                 count += 2
             } else if scalar.properties.generalCategory == .spaceSeparator {
-                // Other spaces than this one look the same, and are none to whatever breaks lines.
+                // Other spaces look like U+0020, but code that breaks lines does not break at them.
                 let spaces = String(repeating: " ", count: columnCount(of: scalar)).unicodeScalars
                 shown.append(contentsOf: spaces)
                 width += spaces.count
@@ -76,12 +77,12 @@ public enum TerminalText {
         return quoted(path, escaped: head + shownTail)
     }
 
-    /// A path, escaped whole, that can be copied: in quotation marks only where it could pass for the facts that follow it in our
-    /// lines, and isolated (UAX 9) where it has text that runs from right to left (T4).
+    /// A path, escaped whole, that can be copied: in quotation marks only where a part of it could pass for the facts, such as
+    /// the size, that follow a path in parentheses, and isolated (UAX 9) where it has text that runs from right to left (T4).
     package static func path(_ path: String) -> String {
         let escaped = escaped(path, columns: 4096)
-        let imitatesFacts = escaped.utf8.firstRange(of: "  (".utf8) != nil
-        return imitatesFacts || path.unicodeScalars.contains { isRightToLeft($0) }
+        let containsFactsDelimiter = escaped.utf8.firstRange(of: "  (".utf8) != nil
+        return containsFactsDelimiter || path.unicodeScalars.contains { isRightToLeft($0) }
             ? quoted(path, escaped: escaped) : escaped
     }
 

@@ -160,7 +160,7 @@ package struct IncomingContent: Sendable {
             guard completeBytes == (complete > 0 ? resumePoint.completeByteCount : 0) else {
                 throw MalformedInput("content starts after another number of bytes than was kept")
             }
-            contentByteCount = try completeBytes.adding(offset, to: "start of content")
+            contentByteCount = try completeBytes.adding(offset, named: "start of content")
             guard complete <= offer.entryCount, contentByteCount <= offer.totalSize ?? .max else {
                 throw MalformedInput("content starts beyond the offer")
             }
@@ -341,7 +341,7 @@ package struct IncomingContent: Sendable {
         _ bytes: UnsafeRawBufferPointer, to receiver: inout Receiver
     ) throws(IncomingContentError<Receiver.Failure>) {
         do {
-            contentByteCount = try contentByteCount.adding(UInt64(bytes.count), to: "content")
+            contentByteCount = try contentByteCount.adding(UInt64(bytes.count), named: "content")
         } catch {
             throw .violation(error)
         }
@@ -383,7 +383,7 @@ extension Offer {
             guard let entrySize = header.size else {
                 throw MalformedInput("contents of unknown size in an offer of known sizes")
             }
-            size = try size.adding(entrySize, to: "contents")
+            size = try size.adding(entrySize, named: "contents")
             guard size <= totalSize else { throw MalformedInput("contents larger than the offer") }
         }
         guard UInt64(entries.count) < entryCount || totalSize == nil || size == totalSize else {

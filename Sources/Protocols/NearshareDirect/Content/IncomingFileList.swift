@@ -130,7 +130,7 @@ package struct IncomingFileList: Sendable {
         guard header.kind == .file, let size = header.size, size <= offer.totalSize ?? 0, header.item < offer.itemCount else {
             throw MalformedInput("file list: an entry that is not an offered file")
         }
-        listedByteCount = try listedByteCount.adding(size, to: "file list")
+        listedByteCount = try listedByteCount.adding(size, named: "file list")
         guard listedByteCount <= offer.totalSize ?? 0 else { throw MalformedInput("file list: more content than was offered") }
         // A file of an item that the user has not seen is none that this side would look for (X5).
         try offer.check(header, number: number)

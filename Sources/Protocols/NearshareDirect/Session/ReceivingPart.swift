@@ -17,7 +17,7 @@ struct ReceivingPart: Sendable {
     /// - Returns: Whether the stream has become readable.
     mutating func receive(_ bytes: ArraySlice<UInt8>) throws(MalformedInput) -> Bool {
         guard !hasEnded else { throw MalformedInput("stream: data after its end") }
-        let total = try received.adding(UInt64(bytes.count), to: "stream")
+        let total = try received.adding(UInt64(bytes.count), named: "stream")
         guard total <= granted else { throw MalformedInput("stream: more data than was granted") }
         let wasEmpty = queue.isEmpty
         received = total
