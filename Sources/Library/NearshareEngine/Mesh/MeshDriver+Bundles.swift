@@ -3,7 +3,8 @@ package import NearshareInterfaces
 internal import Synchronization
 
 extension MeshDriver {
-    /// Stores and forwards bundles from now on, until the node stops. A second call returns the same driver.
+    /// Stores and forwards bundles from now on, until the node stops. A second call ignores its arguments and returns
+    /// the same driver.
     /// - Parameters:
     ///   - profile: limits of this node's own bundles, and of what it forwards for other nodes.
     ///   - store: the store of waiting bundles; ``InMemoryBundleStore`` loses them with the process.
@@ -24,12 +25,12 @@ extension MeshDriver {
             do {
                 try await BlockingThread.run { driver.run() }
             } catch {
-                settings.log.error("messages: \(error)")
+                settings.log.error("bundles: \(error)")
                 driver.finishWithoutThread()
             }
         }
         update { router, now in router.enableBundles(now: now) }
-        driver.neighboursChanged()
+        driver.updateNeighbours()
         if isStopping { driver.stop() }
         return driver
     }

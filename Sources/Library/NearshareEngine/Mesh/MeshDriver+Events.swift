@@ -57,7 +57,7 @@ extension MeshDriver {
     }
 
     func handlePeerChanges(_ ids: Set<PeerID>) {
-        bundles.withLock { $0 }?.neighboursChanged()
+        bundles.withLock { $0 }?.updateNeighbours()
         receiver.offerAuthenticated(by: ids)
         for id in ids { publishMessageEvent(.peerChanged(id)) }
     }

@@ -222,7 +222,7 @@ final class MeshSender: Sendable {
 
     private static let stoppedText = "the node of this machine was stopped before all of it was sent; send it again"
 
-    private static func unconfirmed(by name: String) -> TransferResult {
+    private static func completedWithoutConfirmation(by name: String) -> TransferResult {
         var result = TransferResult(outcome: .completed, detail: "\(name) does not confirm files")
         result.isConfirmed = false
         return result
@@ -231,7 +231,7 @@ final class MeshSender: Sendable {
     private static func result(of outcome: MeshFileOutcome, for name: String) -> TransferResult {
         switch outcome {
         case .stored: TransferResult(outcome: .completed)
-        case .sent: unconfirmed(by: name)
+        case .sent: completedWithoutConfirmation(by: name)
         case .declined(.declined): TransferResult(outcome: .declined(.declined))
         case .declined(.busy): TransferResult(outcome: .declined(.busy))
         case .declined(.tooLarge): TransferResult(outcome: .declined(.tooLarge))

@@ -122,12 +122,13 @@ package final class BundleDriver: Sendable {
 
     func receive(_ packet: BundlePacket, from peer: PeerID) {
         // The packet may arrive before the change of neighbours.
-        if !driver.read({ $0.isNeighbour(peer) }) { neighboursChanged() }
+        if !driver.read({ $0.isNeighbour(peer) }) { updateNeighbours() }
         settings.log.trace("from \(peer): \(packet.summary)")
         driver.update { machine, now in machine.receive(packet, from: peer, now: now) }
     }
 
-    func neighboursChanged() {
+    /// Passes the present neighbours to the machine.
+    func updateNeighbours() {
         driver.update { machine, now in
             // Read under the lock, so that an older list never replaces a newer one.
             machine.setNeighbours(mesh.read { $0.bundleNeighbours }, now: now)

@@ -3,7 +3,8 @@ internal import Synchronization
 
 /// A FIFO queue between tasks. Its bound is up to the caller, who holds producers back or gives ``enqueue(_:limit:)`` a limit.
 ///
-/// The queue is in the module of its user, so that it is specialized: across modules, each message would look up its types at run time.
+/// The queue is in the module of its user, so that its generics are specialized: across modules, each message would look up its
+/// types at run time.
 final class AsyncQueue<Element: Sendable>: Sendable {
     /// The bound of a queue whose producers are not held back.
     enum Limit: Sendable {
@@ -53,24 +54,24 @@ final class AsyncQueue<Element: Sendable>: Sendable {
     /// The elements, for one reader at a time. A reader that is cancelled ends its own sequence, and not the queue.
     var stream: AsyncStream<Element> { AsyncStream(unfolding: { [self] in await dequeue() }) }
 
-    /// Appends an element and resumes the receiver. No effect after ``finish()``.
+    /// Appends an element and resumes the reader. No effect after ``finish()``.
     func enqueue(_ element: Element) {
         if let limit { return enqueue(element, limit: limit) }
         append(contentsOf: [element])
-        notifyReceivers()
+        notifyReaders()
     }
 
-    /// Appends elements without resuming the receiver: for a caller that holds a lock which the receiver takes next.
-    /// ``notifyReceivers()`` must follow after the lock is released.
+    /// Appends elements without resuming the reader: for a caller that holds a lock which the reader takes next.
+    /// ``notifyReaders()`` must follow after the lock is released.
     func append(contentsOf elements: [Element]) {
         state.withLock { state in
             if !state.isFinished { state.append(elements) }
         }
     }
 
-    /// Appends an element to a bounded queue and resumes the receiver. No effect after ``finish()``.
+    /// Appends an element to a bounded queue and resumes the reader. No effect after ``finish()``.
     func enqueue(_ element: Element, limit: Limit) {
-        // Released without the lock: a released invitation is declined.
+        // Deallocated outside the lock: the deinit of an invitation declines it.
         let dropped: Element? = state.withLock { state in
             guard !state.isFinished else { return nil }
             var dropped: Element?
@@ -81,11 +82,11 @@ final class AsyncQueue<Element: Sendable>: Sendable {
             state.append([element])
             return dropped
         }
-        withExtendedLifetime(dropped) { notifyReceivers() }
+        withExtendedLifetime(dropped) { notifyReaders() }
     }
 
-    /// Resumes the receivers after ``append(contentsOf:)``.
-    func notifyReceivers() {
+    /// Resumes the readers after ``append(contentsOf:)``.
+    func notifyReaders() {
         arrival.notifyAll()
     }
 
@@ -101,7 +102,7 @@ final class AsyncQueue<Element: Sendable>: Sendable {
     /// Elements that were enqueued so far.
     var enqueuedCount: UInt64 { state.withLock(\.enqueuedCount) }
 
-    /// Elements that were dequeued so far.
+    /// Elements that were dequeued so far, those included that were removed, or dropped as the oldest.
     var dequeuedCount: UInt64 { state.withLock { $0.enqueuedCount - UInt64($0.count) } }
 
     /// Whether no more elements are enqueued.
@@ -137,7 +138,7 @@ final class AsyncQueue<Element: Sendable>: Sendable {
         }
     }
 
-    /// Ends the queue: receivers get the elements that are left, then nil.
+    /// Ends the queue: readers get the elements that are left, then nil.
     func finish() {
         state.withLock { $0.isFinished = true }
         arrival.notifyAll()

@@ -298,7 +298,7 @@ extension Session {
     }
 
     private func notifyArrival() {
-        inbox.notifyReceivers()
+        inbox.notifyReaders()
         eventQueues.notifyArrival()
     }
 

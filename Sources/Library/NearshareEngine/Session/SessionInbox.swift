@@ -33,7 +33,7 @@ final class SessionInbox: Sendable {
 
     // MARK: Waiting messages
 
-    /// Appends reliable messages without resuming the program: ``notifyReceivers()`` must follow without a lock.
+    /// Appends reliable messages without resuming the program: ``notifyReaders()`` must follow without a lock.
     func append(contentsOf messages: [Session.ReceivedMessage]) {
         guard messages.contains(where: { $0.message.kind == .channel }) else { return queue.append(contentsOf: messages) }
         channels.withLock { channels in
@@ -41,9 +41,9 @@ final class SessionInbox: Sendable {
         }
     }
 
-    func notifyReceivers() {
-        queue.notifyReceivers()
-        for channel in openChannels where channel.count > 0 { channel.notifyReceivers() }
+    func notifyReaders() {
+        queue.notifyReaders()
+        for channel in openChannels where channel.count > 0 { channel.notifyReaders() }
     }
 
     /// Appends an unreliable message, unless too many messages wait.
