@@ -204,6 +204,45 @@ private final class PseudoTerminal: Sendable {
         #expect(await terminal.output(through: "0:00\r\n").hasSuffix("sure? \r\nno answer within 0:00\r\n"))
     }
 
+    @Test("F22: a line that was typed before its question is no answer, and Enter alone is none", .timeLimit(.minutes(1)))
+    func line() async throws {
+        let terminal = try PseudoTerminal()
+        let device = terminal.device
+        terminal.type("secret\n")
+        _ = await terminal.output(through: "secret\r\n")
+        let question = Task { await LinePrompt.ask("PIN: ", on: device) { device.write("wrong\n") } }
+        #expect(await terminal.output(through: "PIN: ").contains("wrong\r\n"))
+        await terminal.waitForRawMode()
+        // Ctrl-L stands for a return to the foreground, which answers nothing.
+        terminal.type("\u{c}12\u{7f}3\r")
+        #expect(await question.value == "13")
+        let empty = Task { await LinePrompt.ask("again: ", on: device) }
+        _ = await terminal.output(through: "again: ")
+        await terminal.waitForRawMode()
+        terminal.type("\r")
+        #expect(await empty.value == nil)
+    }
+
+    @Test("F22: of two questions at once, the second waits for the answer to the first", .timeLimit(.minutes(1)))
+    func questionsInTurn() async throws {
+        let terminal = try PseudoTerminal()
+        let device = terminal.device
+        let first = Task { await LinePrompt.ask("first: ", on: device) }
+        _ = await terminal.output(through: "first: ")
+        await terminal.waitForRawMode()
+        let second = Task { await LinePrompt.ask("second: ", on: device) }
+        // One that is cancelled while it waits is never shown.
+        let withdrawn = Task { await YesNoPrompt.ask("third? ", on: device) }
+        withdrawn.cancel()
+        #expect(await !withdrawn.value)
+        terminal.type("1\r")
+        #expect(await first.value == "1")
+        #expect(await !terminal.output(through: "second: ").contains("third"))
+        await terminal.waitForRawMode()
+        terminal.type("2\r")
+        #expect(await second.value == "2")
+    }
+
     @Test("keyboard events are queued without a handler, and delivered in order")
     func keyboardReader() async throws {
         let terminal = try PseudoTerminal()

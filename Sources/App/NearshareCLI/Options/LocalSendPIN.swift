@@ -2,7 +2,6 @@ internal import Glibc
 internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
-internal import Synchronization
 
 /// The PIN that LocalSend devices have to send, which is no argument: other users of this machine can read the command line.
 enum LocalSendPIN {
@@ -35,24 +34,10 @@ extension PINPrompt {
             return PINPrompt { _, wasWrong in wasWrong ? nil : pin }
         }
         guard !isQuiet, let terminal = TerminalDevice() else { return nil }
-        // One reader for all questions: a second one could miss what the first has read.
-        let reader = Mutex<AsyncStream<String>?>(nil)
         return PINPrompt { name, wasWrong in
-            let display = StatusDisplay.shared
-            if wasWrong { Console.notice("that PIN is wrong; try again") }
-            // Below the progress, which goes on.
-            display.ask("PIN of \(name): ", on: terminal)
-            defer { display.ask(nil, on: terminal) }
-            let lines = reader.withLock { reader in
-                let lines = reader ?? terminal.lines()
-                reader = lines
-                return lines
+            await LinePrompt.ask("PIN of \(name): ", on: terminal) {
+                if wasWrong { Console.notice("that PIN is wrong; try again") }
             }
-            for await line in lines {
-                display.recordAnswer()
-                return line.isEmpty ? nil : line
-            }
-            return nil
         }
     }
 }

@@ -7,12 +7,16 @@ package enum YesNoPrompt {
         case timedOut
     }
 
-    /// Asks on the terminal, below the progress and other output, and waits for the answer.
+    /// Asks on the terminal, below the progress and other output, after the questions that are open, and waits for the answer.
     /// - Parameters:
     ///   - question: ends with the possible answers; shown again after an empty line, and after a return to the foreground.
-    ///   - timeout: nil without a limit.
+    ///   - timeout: since the question is shown; nil without a limit.
     /// - Returns: false also at the timeout, when the terminal closes, or the task is cancelled.
     package static func ask(_ question: String, on terminal: TerminalDevice, timeout: Duration? = nil) async -> Bool {
+        await QuestionTurn.run { await askAlone(question, on: terminal, timeout: timeout) } ?? false
+    }
+
+    private static func askAlone(_ question: String, on terminal: TerminalDevice, timeout: Duration?) async -> Bool {
         // Input from before the question was meant for something else: peers choose when some questions are asked.
         terminal.discardInput()
         let (inputs, continuation) = AsyncStream.makeStream(of: Input.self)
