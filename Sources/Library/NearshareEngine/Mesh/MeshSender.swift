@@ -75,10 +75,13 @@ final class MeshSender: Sendable {
                     return !Task.isCancelled
                 })
             guard isExpired else { return }
-            guard let key = outgoing.withLock({ $0.expire(transfer) }) else {
-                return transfer.end(TransferResult(outcome: .expired))
+            let key = outgoing.withLock { outgoing in
+                let key = outgoing.expire(transfer)
+                // With the lock held: content that is still being read is not sent later.
+                if key == nil { transfer.end(TransferResult(outcome: .expired)) }
+                return key
             }
-            router.update { router, now in router.cancelSending(key, isExpired: true, now: now) }
+            if let key { router.update { router, now in router.cancelSending(key, isExpired: true, now: now) } }
         }
     }
 
@@ -109,6 +112,8 @@ final class MeshSender: Sendable {
         let size = UInt64(bytes.count)
         // One lock over both steps, so that the file is known when its first event is handled.
         try outgoing.withLock { outgoing in
+            // Reading took longer than the time limit.
+            guard !transfer.hasEnded else { return }
             let key = try router.update { router, now in
                 try router.sendFile(file, to: peer?.id, isSealed: isEncrypted, now: now)
             }
@@ -128,7 +133,9 @@ final class MeshSender: Sendable {
         let parts = text.split(maximumByteCount: MeshPrivateMessage.maximumTextByteCount)
         let messages = parts.map { MeshPrivateMessage(id: DerivedMessageID.uuid(from: settings.random(16)), text: $0) }
         // One lock over both steps, so that the text is known when its first receipt is handled.
-        try outgoing.withLock { outgoing in
+        let isInTime = try outgoing.withLock { outgoing in
+            // Reading took longer than the time limit.
+            guard !transfer.hasEnded else { return false }
             try router.update { (router, now) throws(MeshSendError) in
                 try router.sendPrivateMessages(messages, to: peer.id, now: now)
             }
@@ -136,7 +143,9 @@ final class MeshSender: Sendable {
                 OutgoingMeshTransfers.Text(
                     transfer: transfer, receiver: peer.id, receiverName: peer.name.shown,
                     unacknowledgedIDs: Set(messages.map(\.id))))
+            return true
         }
+        guard isInTime else { return }
         transfer.onCancel { [weak self] in
             self?.outgoing.withLock { $0.removeText(of: transfer) }
             transfer.end(TransferResult(outcome: .cancelled(by: .local)))
