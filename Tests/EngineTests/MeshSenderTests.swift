@@ -63,13 +63,18 @@ private final class LateSource: ResourceSource {
 
     /// Sends texts one after the other.
     private func send(_ texts: [String], to peer: MeshPeer, through router: RouterDriver) async throws -> [Transfer] {
+        try await send(texts.map { InMemorySource(MemoryContent(text: $0)) }, to: peer, through: router)
+    }
+
+    private func send(
+        _ sources: [any ResourceSource], to peer: MeshPeer, through router: RouterDriver
+    ) async throws -> [Transfer] {
         let tasks = OwnedTasks()
         async let end: Void = tasks.run()
         let sender = MeshSender(settings, router: router, tasks: tasks, transfers: TransferProgressManager())
         var transfers: [Transfer] = []
-        for text in texts {
-            let transfer = try sender.send(
-                InMemorySource(MemoryContent(text: text)), to: peer, isEncrypted: true, timeout: .seconds(600))
+        for source in sources {
+            let transfer = try sender.send(source, to: peer, isEncrypted: true, timeout: .seconds(600))
             for await progress in transfer.progress where progress.phase == .waiting { break }
             transfers.append(transfer)
         }
@@ -108,6 +113,25 @@ private final class LateSource: ResourceSource {
         let result = await transfers[0].result
         #expect(result.outcome == .failed(.tooLarge, at: .local))
         #expect(result.detail == MeshSendError.textTooLong(limit: 65_280).description)
+    }
+
+    @Test func `content that was read, and is not sent, differs from content that could not be read`() async throws {
+        let (router, bea) = try routerWithBea()
+        let file = InMemorySource.Entry.file("a.txt", [1])
+        let sources: [any ResourceSource] = [
+            InMemorySource([.file("empty", [])]), InMemorySource(MemoryContent(text: "[FAVORITED]")),
+            InMemorySource([file], failure: failure(.changed)), InMemorySource([file], failure: failure(.failed)),
+        ]
+        let transfers = try await send(sources, to: bea, through: router)
+        let failures: [TransferFailure] = [.refused, .refused, .sourceChanged, .sourceUnreadable]
+        for (transfer, failure) in zip(transfers, failures) {
+            let result = await transfer.result
+            #expect(result.outcome == .failed(failure, at: .local), "\(result)")
+        }
+    }
+
+    private func failure(_ code: StorageError.Code) -> InMemorySource.Failure {
+        InMemorySource.Failure(entry: 0, offset: 0, error: StorageError(code, "for a test"))
     }
 
     @Test(arguments: [MemoryContent(text: "hello"), MemoryContent(file: "a.txt", [1])])

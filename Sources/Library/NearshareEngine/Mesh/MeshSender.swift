@@ -88,12 +88,22 @@ final class MeshSender: Sendable {
     private static func result(of error: any Error) -> TransferResult {
         let outcome: TransferOutcome =
             switch error {
-            case MeshSendError.fileTooLarge, MeshSendError.textTooLong: .failed(.tooLarge, at: .local)
-            // The receiver has left, or does not confirm what it was sent before.
-            case MeshSendError.unknownPeer, MeshSendError.queueFull: .interrupted
+            case let error as MeshSendError: Self.outcome(of: error)
+            case is MessengerError: .failed(.refused, at: .local)
+            case let error as StorageError: .failed(error.code == .changed ? .sourceChanged : .sourceUnreadable, at: .local)
+            // The kernel refused a thread for reading.
             default: .failed(.sourceUnreadable, at: .local)
             }
         return TransferResult(outcome: outcome, detail: String(describing: error))
+    }
+
+    private static func outcome(of error: MeshSendError) -> TransferOutcome {
+        switch error {
+        case .fileTooLarge, .textTooLong: .failed(.tooLarge, at: .local)
+        // The receiver has left, or does not confirm what it was sent before.
+        case .unknownPeer, .queueFull: .interrupted
+        case .emptyFile, .sealedFilesSupported, .alreadyInProgress, .malformed: .failed(.refused, at: .local)
+        }
     }
 
     /// The shortest possible duration of a file transfer; see ``MeshDriver/estimate(byteCount:to:)``.
