@@ -1335,6 +1335,22 @@ private final class ChatHarness {
         #expect(start.lines[0].contains("[nearshare chat]") && start.text.contains("ben is blocked"), "\(start.text)")
     }
 
+    @Test(
+        "the advice to unblock a peer whose name is escaped or cut can be copied",
+        arguments: [#"b\n"#, String(repeating: "b", count: 50)])
+    func blockedLongName(_ name: String) {
+        let refusal = Result<ControlReply, ControlFailure>.failure(ControlFailure(.blocked, "blocked"))
+        let chat = ChatHarness(columns: 200)
+        chat.write("/chat \(name)")
+        chat.handle(.replied(.lookup(name), refusal))
+        #expect(chat.text.contains("`nearshare peers`"), "\(chat.text)")
+        chat.screen.contacts[ChatHarness.ben] = ChatHarness.contact(
+            ChatHarness.ben, name, trustStatus: .known(.blocked, isFriend: false))
+        chat.write("/chat \(name)")
+        chat.handle(.replied(.lookup(name), refusal))
+        #expect(chat.text.contains("/unblock \(ChatHarness.ben.hex)"), "\(chat.text)")
+    }
+
     @Test("a text, a file and a voice note for a blocked peer are refused in the same words")
     func blockedConversation() {
         let chat = ChatHarness()

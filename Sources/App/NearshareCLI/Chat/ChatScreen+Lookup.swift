@@ -175,7 +175,11 @@ extension ChatScreen {
         }
         let shown = TerminalText.escaped(name, columns: 40)
         let unsent = lines.map { "; not sent: \(TerminalText.escaped($0, columns: 200))" }.joined()
-        addNotice("\(shown) is blocked; /unblock \(shown)\(unsent)", at: now)
+        // A name that is shown escaped or cut selects no peer.
+        let owners = NameMatch(of: name, among: contacts.values.filter(\.trustStatus.isBlocked)).candidates
+        let selector: String? = shown == name ? name : owners.count == 1 ? owners.first?.id.hex : nil
+        let advice = selector.map { "/unblock \($0)" } ?? "/unblock it by its id, which `nearshare peers` lists"
+        addNotice("\(shown) is blocked; \(advice)\(unsent)", at: now)
     }
 
     private static func isKnown(_ contact: Contact) -> Bool {
