@@ -25,6 +25,16 @@ import Testing
         #expect(keys(bytes) == [key])
     }
 
+    @Test("the function keys of the Linux console type nothing, wherever a read ends")
+    func consoleFunctionKeys() {
+        let bytes = Array("\u{1b}[[Ax\u{1b}[[E\u{1b}[[\u{1b}[D".utf8)
+        for place in 0...bytes.count {
+            var input = TerminalInput(maximumPasteByteCount: 60_000)
+            let keys = input.receive(bytes[..<place]) + input.receive(bytes[place...])
+            #expect(keys == [.text("x"), .left], "split after byte \(place)")
+        }
+    }
+
     @Test("sequences and characters split between two reads are joined, wherever the split is")
     func split() {
         let bytes = Array("é漢🎉\u{1b}[1;5D\u{1b}OHx\u{1b}[200~a\r\nb\rc\u{1b}[201~y".utf8)

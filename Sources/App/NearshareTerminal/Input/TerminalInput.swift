@@ -123,6 +123,11 @@ package struct TerminalInput: Sendable {
 
     /// Decodes ESC "[", parameters and a final byte (ECMA-48, section 5.4).
     private mutating func decodeControlSequence(into keys: inout [TerminalKey]) -> Int {
+        // The Linux console sends ESC "[" "[" and a letter for F1 to F5, which have no meaning here.
+        if pending.count > 2, pending[2] == 0x5b {
+            guard pending.count > 3 else { return 0 }
+            return (0x40...0x7e).contains(pending[3]) ? 4 : 3
+        }
         let body = pending[2...].prefix { (0x20...0x3f).contains($0) }
         let end = 2 + body.count
         guard end <= Self.maximumSequenceByteCount else { return end }
