@@ -161,11 +161,18 @@ struct Spoiler {
 
 @Suite struct HostileSoundFileTests {
     private static func wave(_ samples: [Int16]) -> [UInt8] {
-        func number(_ value: Int, _ count: Int) -> [UInt8] { (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) } }
-        let data = samples.flatMap { number(Int($0), 2) }
-        return Array("RIFF".utf8) + number(36 + data.count, 4) + Array("WAVEfmt ".utf8) + number(16, 4) + number(1, 2)
-            + number(1, 2) + number(16_000, 4) + number(32_000, 4) + number(2, 2) + number(16, 2) + Array("data".utf8)
-            + number(data.count, 4) + data
+        wave(samples.flatMap { number(Int($0), 2) }, format: 1, sampleByteCount: 2)
+    }
+
+    /// - Parameter format: 1 for integers, 3 for floating-point numbers.
+    private static func wave(_ data: [UInt8], format: Int, sampleByteCount: Int) -> [UInt8] {
+        Array("RIFF".utf8) + number(36 + data.count, 4) + Array("WAVEfmt ".utf8) + number(16, 4) + number(format, 2)
+            + number(1, 2) + number(16_000, 4) + number(16_000 * sampleByteCount, 4) + number(sampleByteCount, 2)
+            + number(8 * sampleByteCount, 2) + Array("data".utf8) + number(data.count, 4) + data
+    }
+
+    private static func number(_ value: Int, _ count: Int) -> [UInt8] {
+        (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
     }
 
     private static func read(_ bytes: [UInt8]) throws -> [Int16] {
@@ -187,6 +194,18 @@ struct Spoiler {
     @Test func `the samples of a WAV file are read as they were written`() throws {
         let samples = Tones.sine(seconds: 0.5)
         #expect(try Self.read(Self.wave(samples)) == samples)
+    }
+
+    @Test("R10: floating-point samples are neither amplified nor wrapped, and what is no number is silence")
+    func floatingPoint() throws {
+        func read(_ samples: [Float]) throws -> [Int16] {
+            let data = samples.flatMap { Self.number(Int($0.bitPattern), 4) }
+            return try Self.read(Self.wave(data, format: 3, sampleByteCount: 4))
+        }
+        let quiet = try read([0, 0.125, -0.125, 0.0625])
+        #expect(quiet == [0, 4096, -4096, 2048])
+        let wild = try read([1.5, -1.5, .infinity, -.infinity, .nan, 1, -1])
+        #expect(wild == [32_767, -32_768, 32_767, -32_768, 0, 32_767, -32_768])
     }
 
     @Test("a size that is not known, as in a pipe, means all there is")

@@ -20,7 +20,7 @@
     X(op_read_stereo)
 
 #define NEARSHARE_SNDFILE_FUNCTIONS(X)                                                                                       \
-    X(sf_open_virtual) X(sf_readf_short) X(sf_command) X(sf_strerror) X(sf_error) X(sf_close)
+    X(sf_open_virtual) X(sf_readf_float) X(sf_strerror) X(sf_error) X(sf_close)
 
 #define NEARSHARE_FAAD_FUNCTIONS(X)                                                                                          \
     X(NeAACDecOpen) X(NeAACDecGetCurrentConfiguration) X(NeAACDecSetConfiguration) X(NeAACDecInit2) X(NeAACDecDecode)        \

@@ -10,9 +10,10 @@ package final class SoundFileInput: AudioInput {
     private let handle: OpaquePointer
     private let cursor: FileCursor
     private let channels: Int
-    private var mixed: [Int16] = []
+    /// The samples of all channels that were read last, of which full scale is ±1.
+    private var samples: [Float]
 
-    /// Limit on channels, which determine the size of the mixing buffer.
+    /// Limit on channels, which determine the size of the buffer.
     private static let maximumChannels = 64
 
     /// - Throws: for a format that libsndfile does not support, and for rates outside ``AudioFormat/rates``.
@@ -56,25 +57,18 @@ package final class SoundFileInput: AudioInput {
             )
         }
         self.format = format
-        // Floating-point samples are scaled to integers and clipped rather than wrapped.
-        _ = library.sf_command(handle, Int32(SFC_SET_SCALE_FLOAT_INT_READ), nil, Int32(SF_TRUE))
-        _ = library.sf_command(handle, Int32(SFC_SET_CLIPPING), nil, Int32(SF_TRUE))
+        samples = [Float](repeating: 0, count: Self.frameCountPerRead * channels)
     }
 
     deinit { _ = library.sf_close(handle) }
 
     package func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> AudioReading {
-        let wanted = channels == 1 ? buffer.count : min(buffer.count, Self.mixedFrames)
-        let count: Int
-        if channels == 1 {
-            count = Int(library.sf_readf_short(handle, buffer.baseAddress, sf_count_t(wanted)))
-        } else {
-            if mixed.isEmpty { mixed = [Int16](repeating: 0, count: Self.mixedFrames * channels) }
-            count = Int(library.sf_readf_short(handle, &mixed, sf_count_t(wanted)))
-            for frame in 0..<max(0, count) {
-                let sum = mixed[(frame * channels)..<((frame + 1) * channels)].reduce(0) { $0 + Int($1) }
-                buffer[frame] = Int16(sum / channels)
-            }
+        let wanted = min(buffer.count, Self.frameCountPerRead)
+        // Read as integers, a file of floating-point samples, such as Ogg, would be amplified to its own peak.
+        let count = Int(library.sf_readf_float(handle, &samples, sf_count_t(wanted)))
+        for frame in 0..<max(0, count) {
+            let sum = samples[(frame * channels)..<((frame + 1) * channels)].reduce(0, +)
+            buffer[frame] = Self.sample(sum / Float(channels))
         }
         if count > 0 { return .frames(count) }
         let code = library.sf_error(handle)
@@ -88,5 +82,10 @@ package final class SoundFileInput: AudioInput {
     /// The file is closed when it is released.
     package func close() {}
 
-    private static let mixedFrames = 4096
+    private static let frameCountPerRead = 4096
+
+    /// The 16-bit sample of a floating-point one, which is clipped. A file may contain values that are no number.
+    private static func sample(_ value: Float) -> Int16 {
+        value.isNaN ? 0 : Int16(max(-32_768, min(32_767, (value * 32_768).rounded())))
+    }
 }
