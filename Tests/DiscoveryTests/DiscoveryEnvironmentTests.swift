@@ -18,4 +18,19 @@ struct DiscoveryEnvironmentTests {
         #expect(query.isFinished(at: at(0)), "without sockets there is nothing to wait for")
         #expect(query.descriptors.isEmpty && query.receiveAnswers().isEmpty)
     }
+
+    @Test("an interface that leads to other hosts is asked before many that are down or unplugged")
+    func manyInterfaces() {
+        let subnet = IPSubnet(.v4(0x0a00_0001), prefixLength: 24)
+        func interface(_ index: Int32, isUp: Bool = true, isRunning: Bool = true) -> NetworkInterface {
+            NetworkInterface(
+                name: "if\(index)", index: index, isUp: isUp, isRunning: isRunning, isLoopback: false,
+                isMulticastCapable: true, isPointToPoint: false, addresses: [subnet])
+        }
+        let down = (1...20).map { interface($0, isUp: false) }
+        let unplugged = (21...40).map { interface($0, isRunning: false) }
+        let asked = LegacyUnicastQuery.interfacesToAsk(down + unplugged + [interface(41)])
+        let expected: [Int32] = [41] + Array(21...35)
+        #expect(asked.map(\.index) == expected)
+    }
 }

@@ -42,7 +42,7 @@ final class LegacyUnicastQuery {
         self.id = id
         retransmitAt = now + Self.retransmitDelay
         deadline = now + Self.timeout
-        for interface in interfaces.prefix(Self.maximumInterfaceCount) where interface.canCarryDiscovery {
+        for interface in Self.interfacesToAsk(interfaces) {
             for isIPv6 in [false, true] {
                 // A query from a link-local address can only be answered from this link (RFC 6762, section 11).
                 let suitable = interface.addresses.first { $0.address.isIPv6 == isIPv6 && (!isIPv6 || $0.address.isLinkLocal) }
@@ -53,6 +53,12 @@ final class LegacyUnicastQuery {
             }
         }
         sendQuestion()
+    }
+
+    /// The interfaces that can carry the query, up to the limit; those that lead to other hosts come first.
+    static func interfacesToAsk(_ interfaces: [NetworkInterface]) -> ArraySlice<NetworkInterface> {
+        let usable = interfaces.filter(\.canCarryDiscovery)
+        return (usable.filter(\.leadsToOthers) + usable.filter { !$0.leadsToOthers }).prefix(maximumInterfaceCount)
     }
 
     /// The descriptors to poll for answers.
