@@ -52,4 +52,19 @@ import Testing
         let isEnded = socket.receive(upTo: 1) == nil
         #expect(isEnded)
     }
+
+    @Test func `a group is joined on no VPN, on few of many interfaces, and where there is a carrier first`() {
+        let up = UInt32(IFF_UP) | UInt32(IFF_MULTICAST)
+        let running = up | UInt32(IFF_RUNNING)
+        var flags: [Int32: UInt32] = [
+            1: UInt32(IFF_UP) | UInt32(IFF_RUNNING) | UInt32(IFF_LOOPBACK), 2: running | UInt32(IFF_POINTOPOINT),
+            3: UInt32(IFF_MULTICAST), 4: UInt32(IFF_UP), 5: up, 6: running,
+        ]
+        let few = Array(UDPGroupSocket.usableInterfaces(flags))
+        #expect(few == [1, 6, 5])
+        for index in Int32(7)...100 { flags[index] = up }
+        flags[101] = running
+        let many = Array(UDPGroupSocket.usableInterfaces(flags))
+        #expect(many.prefix(4) == [1, 6, 101, 5] && many.count == 16)
+    }
 }

@@ -25,6 +25,9 @@ final class UDPGroupSocket: GroupSocket {
     /// Not among Glibc's constants (`linux/in6.h`).
     private static let ipv6MulticastAll: Int32 = 29
 
+    /// Bounds datagrams on container hosts with hundreds of veth interfaces. Linux lets a socket join 20 groups of IPv4.
+    private static let maximumInterfaceCount = 16
+
     init(group: IPAddress, port: UInt16, interface: String?) throws(LinkError) {
         (self.group, self.port, self.interface) = (group, port, interface)
         let family = group.isIPv6 ? AF_INET6 : AF_INET
@@ -105,23 +108,33 @@ final class UDPGroupSocket: GroupSocket {
         setsockopt(descriptor, Int32(IPPROTO_IP), name, &request, socklen_t(MemoryLayout<ip_mreqn>.size))
     }
 
-    /// The indices of the loopback interface and those with multicast, as far as they have an address of the group's family.
-    private func interfaces() -> Set<Int32> {
+    /// The indices of the interfaces to use, as far as they have an address of the group's family.
+    private func interfaces() -> ArraySlice<Int32> {
         var list: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&list) == 0 else { return [] }
         defer { freeifaddrs(list) }
-        var found: Set<Int32> = []
+        var found: [Int32: UInt32] = [:]
         for entry in sequence(first: list, next: { $0?.pointee.ifa_next }) {
             guard let entry = entry?.pointee, let rawName = entry.ifa_name, let raw = entry.ifa_addr else { continue }
-            let flags = entry.ifa_flags
-            let isUsable = flags & UInt32(IFF_UP) != 0 && flags & UInt32(IFF_MULTICAST | IFF_LOOPBACK) != 0
-            guard isUsable, Int32(raw.pointee.sa_family) == (group.isIPv6 ? AF_INET6 : AF_INET) else { continue }
+            guard Int32(raw.pointee.sa_family) == (group.isIPv6 ? AF_INET6 : AF_INET) else { continue }
             if let interface, interface != String(cString: rawName) { continue }
             let index = Int32(clamping: if_nametoindex(rawName))
             // Removed since the list was made.
-            if index > 0 { found.insert(index) }
+            if index > 0 { found[index] = entry.ifa_flags }
         }
-        return found
+        return Self.usableInterfaces(found)
+    }
+
+    /// The interfaces that are up, up to the limit: loopback and those with multicast, those with a carrier first.
+    /// Point-to-point interfaces, such as those of VPNs, are left out, as for multicast DNS: announcements are for the local
+    /// network.
+    /// - Parameter flags: of each interface, by its index.
+    static func usableInterfaces(_ flags: [Int32: UInt32]) -> ArraySlice<Int32> {
+        func has(_ index: Int32, _ flag: some BinaryInteger) -> Bool { (flags[index] ?? 0) & UInt32(flag) != 0 }
+        let usable = flags.keys.sorted().filter {
+            has($0, IFF_UP) && (has($0, IFF_LOOPBACK) || (has($0, IFF_MULTICAST) && !has($0, IFF_POINTOPOINT)))
+        }
+        return (usable.filter { has($0, IFF_RUNNING) } + usable.filter { !has($0, IFF_RUNNING) }).prefix(maximumInterfaceCount)
     }
 
     /// - Parameters:
