@@ -19,6 +19,8 @@ import Testing
             let read = try pin(Array(content.utf8))
             #expect(read == "1234")
         }
+        let signs = try pin(Array("a-1!~".utf8))
+        #expect(signs == "a-1!~")
         let longest = String(repeating: "x", count: 64)
         for end in ["", "\n", "\r\n"] {
             let read = try pin(Array("\(longest)\(end)".utf8))

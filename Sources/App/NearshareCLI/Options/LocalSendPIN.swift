@@ -20,7 +20,8 @@ enum LocalSendPIN {
         let line = buffer.prefix { $0 != 0 && $0 != 10 && $0 != 13 }.map { UInt8(bitPattern: $0) }
         guard isRead, (1...maximumByteCount).contains(line.count), line.allSatisfy({ (0x21...0x7e).contains($0) }) else {
             throw CommandFailure(
-                .usage, "\(shown) should have a PIN of at most \(maximumByteCount) letters and digits in its first line")
+                .usage,
+                "\(shown) should have a PIN of at most \(maximumByteCount) ASCII letters, digits and signs in its first line")
         }
         return String(decoding: line, as: UTF8.self)
     }
