@@ -7,9 +7,9 @@ struct PartialInput: Sendable {
 
     /// Removes `count` bytes from the pending and new ones. With fewer, all of them become pending, and the result is nil.
     mutating func gather(_ count: Int, from rest: inout UnsafeRawBufferPointer) -> [UInt8]? {
-        guard peek(count, of: &rest) != nil else { return nil }
-        defer { pending.removeAll(keepingCapacity: true) }
-        return pending
+        guard let bytes = peek(count, of: &rest) else { return nil }
+        pending.removeFirst(count)
+        return bytes
     }
 
     /// Like ``gather(_:from:)``, but leaves the bytes pending.
@@ -18,7 +18,7 @@ struct PartialInput: Sendable {
         if missing > 0 {
             pending.append(contentsOf: rest.removePrefix(UInt64(min(missing, rest.count))))
         }
-        return pending.count >= count ? pending : nil
+        return pending.count >= count ? Array(pending.prefix(count)) : nil
     }
 }
 
