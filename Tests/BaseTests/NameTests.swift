@@ -278,8 +278,12 @@ struct TerminalTextTests {
         #expect(TerminalText.escaped("e\u{301}\u{302}") == "e\u{301}\u{302}")
         #expect(TerminalText.escaped("e\u{301}\u{302}\u{303}\u{304}") == "e\u{301}\u{302}\\u{303}\\u{304}")
         #expect(TerminalText.escaped("\u{301}e") == "\\u{301}e")
-        let flood = TerminalText.escaped("e" + String(repeating: "\u{301}", count: 100_000))
-        #expect(TerminalText.width(of: flood) <= 120)
+        // Hangul vowels and finals have no width of their own, either.
+        #expect(TerminalText.escaped("\u{1112}\u{1161}\u{11ab}\u{11ab}") == "\u{1112}\u{1161}\u{11ab}\\u{11ab}")
+        for mark in ["\u{301}", "\u{1161}", "\u{d7b0}"] {
+            let flood = TerminalText.escaped("e" + String(repeating: mark, count: 100_000))
+            #expect(TerminalText.width(of: flood) <= 120 && flood.unicodeScalars.count <= 130)
+        }
     }
 
     @Test(
@@ -297,7 +301,7 @@ struct TerminalTextTests {
         "T4: columns are counted as terminals draw",
         arguments: [
             ("e\u{301}", 1), ("✓", 1), ("·", 1), ("✅", 2), ("⏰", 2), ("🎉", 2), ("🌡", 1), ("❤\u{fe0f}", 1), ("🇩🇪", 2), ("🈶", 2),
-            ("漢", 2), ("ﾊ", 1), ("Ａ", 2), ("", 0),
+            ("漢", 2), ("ﾊ", 1), ("Ａ", 2), ("", 0), ("\u{1112}\u{1161}\u{11ab}\u{1100}\u{1173}\u{11af}", 4),
         ])
     func columns(text: String, count: Int) {
         #expect(TerminalText.width(of: text) == count)

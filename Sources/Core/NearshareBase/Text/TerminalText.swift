@@ -30,7 +30,7 @@ public enum TerminalText {
         // Combining marks since the last base character; at the limit, so that a mark without one is escaped.
         var marks = maximumMarks
         for scalar in text.unicodeScalars {
-            let isMark = scalar.isCombiningMark
+            let isMark = scalar.isCombiningMark || isHangulVowelOrFinal(scalar)
             marks = isMark ? marks + 1 : 0
             if !isPrintable(scalar) || marks > maximumMarks {
                 let escape = hexEscape(scalar)
@@ -136,14 +136,23 @@ public enum TerminalText {
         }
     }
 
+    /// Whether the scalar is drawn into the Hangul letter before it, as in the decomposed file names of macOS.
+    private static func isHangulVowelOrFinal(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.value {
+        case 0x1160...0x11ff, 0xd7b0...0xd7ff: true
+        default: false
+        }
+    }
+
     private static func hexEscape(_ scalar: Unicode.Scalar) -> String.UnicodeScalarView {
         "\\u{\(String(scalar.value, radix: 16))}".unicodeScalars
     }
 
-    /// Two columns for wide characters (Unicode TR 11 "W" and "F", by block, and emoji by default), none for combining marks,
-    /// one for all others.
+    /// Two columns for wide characters (Unicode TR 11 "W" and "F", by block, and emoji by default), none for combining marks and
+    /// for Hangul vowels and finals, one for all others.
     private static func columnCount(of scalar: Unicode.Scalar) -> Int {
         if scalar.isASCII { return 1 }
+        if isHangulVowelOrFinal(scalar) { return 0 }
         switch scalar.properties.generalCategory {
         case .nonspacingMark, .enclosingMark: return 0
         default: break
