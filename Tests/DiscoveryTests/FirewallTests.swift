@@ -131,6 +131,14 @@ import Testing
         var tables = PacketFilter()
         tables.add(iptables: "*filter\n:INPUT ACCEPT [0:0]\n:OUTPUT DROP [0:0]\nCOMMIT", isIPv6: false)
         #expect(findings(tables).last?.text.hasSuffix(": ip filter OUTPUT: policy drop") == true)
+        let destinations = [
+            ("-o wlan0", true), ("-d 224.0.0.0/4", true), ("-d 192.88.99.0/24", false), ("-m rt --rt-type 0 -o wlan0", false),
+        ]
+        for (condition, isNoticed) in destinations {
+            var tables = PacketFilter()
+            tables.add(iptables: "*filter\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT \(condition) -j DROP\nCOMMIT", isIPv6: false)
+            #expect(findings(tables).last?.text.contains("what this machine sends") == isNoticed, "\(condition)")
+        }
     }
 
     @Test func `what is not a rule set is refused`() {

@@ -130,10 +130,11 @@ private struct RuleParser {
             return next().map {
                 $0 == "all" ? .constant(true) : .matches(.transport, .text(PacketFilter.transports[$0] ?? $0))
             } ?? .unknown
-        case "-i": return next().map { .matches(.interface, .text($0.hasSuffix("+") ? $0.dropLast() + "*" : $0)) } ?? .unknown
-        case "-o", "-f":  // An incoming packet has neither.
-            if option == "-o" { position += 1 }
-            return .constant(false)
+        case "-i", "-o":
+            let field: PacketFilter.Field = option == "-i" ? .interface : .outgoingInterface
+            return next().map { .matches(field, .text($0.hasSuffix("+") ? $0.dropLast() + "*" : $0)) } ?? .unknown
+        // The first packet of a connection is no fragment.
+        case "-f": return .constant(false)
         case "-s": return addresses(.source)
         case "-d": return addresses(.destination)
         case "--dst-range": return addressRange(.destination)

@@ -323,7 +323,7 @@ private indirect enum Operand {
 
     private static func pattern(_ field: PacketFilter.Field, _ value: StructuredValue) -> PacketFilter.Pattern? {
         switch field {
-        case .interface, .connectionState, .destinationType: return value.text.map { .text($0) }
+        case .interface, .outgoingInterface, .connectionState, .destinationType: return value.text.map { .text($0) }
         case .packetType: return value.text.map { .text($0 == "unicast" ? "host" : $0) }
         case .family: return value.text.map { .text(families[$0] ?? $0) }
         case .transport:

@@ -75,7 +75,7 @@ package struct PacketFilter: Sendable, Hashable {
     }
 
     enum Field: Sendable, Hashable {
-        case interface, family, transport, sourcePort, destinationPort, source, destination
+        case interface, outgoingInterface, family, transport, sourcePort, destinationPort, source, destination
         case connectionState, packetType, destinationType
     }
 
@@ -104,7 +104,7 @@ package struct PacketFilter: Sendable, Hashable {
         var waiting = [start]
         var seen: Set<ChainID> = [start.id]
         while let chain = waiting.popLast() {
-            for rule in chain.rules where !rule.conditions.contains(where: \.isNeverTrueOrForDestination) {
+            for rule in chain.rules where !rule.conditions.contains(where: \.concernsNoDiscovery) {
                 switch rule.action {
                 case .drop: return rule
                 case .jump(let name), .goto(let name):
@@ -121,15 +121,24 @@ package struct PacketFilter: Sendable, Hashable {
 }
 
 extension PacketFilter.Condition {
-    /// Whether no packet meets it, or only one to some addresses: ufw and firewalld come with such rules for outgoing packets.
-    fileprivate var isNeverTrueOrForDestination: Bool {
+    /// Whether no packet meets it, or only one to addresses that discovery does not use: ufw and firewalld come with such rules for
+    /// outgoing packets.
+    fileprivate var concernsNoDiscovery: Bool {
         switch self {
         case .constant(let value): !value
-        case .matches(let field, _): field == .destination
-        case .any(let all): !all.isEmpty && all.allSatisfy(\.isNeverTrueOrForDestination)
-        case .all(let all): all.contains(where: \.isNeverTrueOrForDestination)
+        case .matches(.destination, .range(let range)): !Self.containsDiscoveryGroup(range)
+        case .matches: false
+        case .any(let all): !all.isEmpty && all.allSatisfy(\.concernsNoDiscovery)
+        case .all(let all): all.contains(where: \.concernsNoDiscovery)
         case .not, .unknown: false
         }
+    }
+
+    /// Whether a range of addresses contains a multicast group of mDNS.
+    private static func containsDiscoveryGroup(_ range: ClosedRange<UInt128>) -> Bool {
+        let groups: [UInt128] = [0xe000_00fb, 0xff02 << 112 | 0xfb]
+        // From 0 on it is ::/96, which has the numbers of IPv4 addresses.
+        return range.lowerBound > 0 && groups.contains { range.contains($0) }
     }
 }
 
@@ -305,6 +314,8 @@ extension PacketFilter {
             switch field {
             // Rules of a bridge name its ports.
             case .interface: return family == .bridge ? nil : Self.matches(packet.interface, pattern)
+            // An incoming packet has none.
+            case .outgoingInterface: return false
             case .family: return Self.matches(packet.isIPv6 ? "ip6" : "ip", pattern)
             case .transport: return Self.matches(packet.transport.rawValue, pattern)
             case .connectionState: return isTracked ? Self.matches("new", pattern) : nil
