@@ -65,6 +65,8 @@ final class LocalSendSender: Sendable {
     private let rateLimit: TransmissionLimit?
     private let pinPrompt: PINPrompt
     private let state: Monitor<State>
+    /// Fulfilled when the transfer ends, also while the user is asked.
+    private let ended = Promise<Void>()
 
     init(
         _ source: any ResourceSource, to target: LocalSendTarget, by server: LocalSendServer, timeout: Duration,
@@ -100,7 +102,19 @@ final class LocalSendSender: Sendable {
             if state.ending == nil { state.ending = result }
             return Array(state.links.values)
         }
+        ended.fulfil()
         for link in links { link.close() }
+    }
+
+    /// Asks the user for the device's PIN.
+    /// - Returns: nil also when the transfer ends before, which withdraws the question.
+    private func askForPIN(wasWrong: Bool) async -> String? {
+        await firstResult(
+            of: { [self] in await pinPrompt(wasWrong) },
+            { [self] () -> String? in
+                _ = await ended.value
+                return nil
+            })
     }
 
     private var isEnded: Bool { state.withLock { $0.ending != nil } }
@@ -279,7 +293,7 @@ final class LocalSendSender: Sendable {
                 end(TransferResult(outcome: isShown ? .completed : .declined(.declined)))
                 return false
             case .pinRequired:
-                guard attempt < Self.maximumPINCount, let given = await pinPrompt(pin != nil), !isEnded else {
+                guard attempt < Self.maximumPINCount, let given = await askForPIN(wasWrong: pin != nil), !isEnded else {
                     let reason = pin == nil ? "requires its PIN" : "does not accept the PIN"
                     end(
                         TransferResult(
