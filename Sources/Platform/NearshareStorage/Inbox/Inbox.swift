@@ -180,13 +180,15 @@ public final class Inbox: Sendable {
         let free = limits.usable(of: inbox?.freeBytes)
         var items: [PendingItem] = []
         for area in stagingAreas() {
+            // Within the folder of the inbox nothing is copied.
+            let space = area === spool ? free : nil
             area.forEachFinished { staged in
                 staged.forEachItem { number, name, itemDirectory in
                     let size = FileTree.byteCount(of: name, in: itemDirectory)
                     items.append(
                         PendingItem(
                             path: staged.path(ofItem: number, named: name), byteCount: size,
-                            insufficientSpace: free.flatMap { size > $0 ? $0 : nil }))
+                            insufficientSpace: space.flatMap { size > $0 ? $0 : nil }))
                 }
             }
         }
