@@ -158,9 +158,12 @@ package final class TerminalDevice: Sendable {
     private func readAnswerKeys(_ wakeUp: InputWakeUp, _ emit: (TerminalKey) -> Void) {
         var input = TerminalInput(maximumPasteByteCount: 256)
         var hadInput = false
+        var stops = wakeUp.continuationCount
         readInForeground(wakeUp) { hasReturned in
+            let latest = wakeUp.continuationCount
+            defer { stops = latest }
             // A shell may have changed the mode while the process was stopped.
-            if updateAnswerMode() || hasReturned { emit(.control("l")) }
+            if updateAnswerMode() || hasReturned || latest != stops { emit(.control("l")) }
             return hadInput ? Self.sequenceTimeout : nil
         } receive: { result in
             switch result {
