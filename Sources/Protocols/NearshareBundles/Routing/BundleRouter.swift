@@ -64,7 +64,7 @@ package struct BundleRouter: Sendable {
     /// The destination of a stored bundle; nil for everyone, for an unnamed one, and for a bundle that is not stored.
     package func destination(of id: BundleID) -> EndpointID? { index[id]?.destination }
 
-    /// Whether a stored bundle reaches its destination only as a neighbour, on one hop.
+    /// Whether a stored bundle is sent only in the session with its destination, see ``Bundle/requiresSession``.
     package func isDirect(_ id: BundleID) -> Bool { index[id]?.requiresSession == true }
 
     /// Stored bundles, this node's own and others'.
