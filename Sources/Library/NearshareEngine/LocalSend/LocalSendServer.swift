@@ -529,8 +529,9 @@ package final class LocalSendServer: Sendable {
     /// accepted.
     func sendCancel(of session: String, to address: LinkAddress, expecting certificate: [UInt8]?) async {
         let deadline = node.settings.clock() + Self.cancelTimeout
-        let connected = await withTimeout(Self.cancelTimeout) { [node] in
-            try? await node.connect(to: address)
+        // Also while the node stops, which is why most sessions end here.
+        let connected = await withTimeout(Self.cancelTimeout) { [transport = node.settings.transport] in
+            try? await transport.openLink(to: address, timeout: Self.cancelTimeout)
         }
         guard case let link?? = connected else { return }
         let end: @Sendable () -> MonotonicInstant = { deadline }
