@@ -1,0 +1,159 @@
+public import NearshareBase
+internal import NearshareDirect
+internal import NearshareInterfaces
+
+// The invitations by the program and into a room: where a peer is reached, and how long its answer is awaited.
+extension Session {
+    /// Invites a peer, and waits for the answer. A peer that joins at the same moment as too many others may step back after this
+    /// call has returned, which ``Session/Change/left(_:lost:)`` reports.
+    /// - Parameters:
+    ///   - context: bytes for the invited program, none by default: at most 1,024 bytes.
+    ///   - secret: at least one byte, proven to the other side and not sent; see ``InvitationPolicy/secret(_:)``. nil for none.
+    ///   - timeout: time in which the other user can answer: 1 to 600 seconds, by default 30. It begins when the peer is reached:
+    ///     connecting to an address takes 5 seconds more at most.
+    /// - Returns: the new member's identifier, once both sides agree.
+    /// - Throws: ``SessionError``, of these cases:
+    ///   - ``SessionError/declined`` and ``SessionError/timedOut(_:)``: the other user or program has declined, or has not answered.
+    ///   - ``SessionError/full``: there or here; at once where the members and the open invitations reach this node's limit.
+    ///   - ``SessionError/untrusted(_:)``: one end does not trust the other's key.
+    ///   - ``SessionError/unavailable(_:)``: the peer cannot be reached, cannot answer now, or was removed by the founder.
+    ///   - ``SessionError/incompatible(_:)`` and ``SessionError/invalidParameter(_:)``.
+    ///   - ``SessionError/cancelled``: the task was cancelled, which withdraws the invitation.
+    ///   - The reason of ``ended``.
+    public func invite(
+        _ destination: PeerDestination, context: [UInt8] = [], secret: [UInt8]? = nil, timeout: Duration = .seconds(30)
+    ) async throws(SessionError) -> PeerID {
+        try checkInvitation(context: context, secret: secret, timeout: timeout)
+        let invitation = SessionFrame.invite(
+            id, timeout: .seconds(timeout.components.seconds), proof: [], context: context)
+        return try await connectAndInvite(invitation, secret: secret, to: destination, timeout: timeout)
+    }
+
+    /// Checks the arguments of an invitation, and that this session can invite.
+    package func checkInvitation(context: [UInt8], secret: [UInt8]?, timeout: Duration) throws(SessionError) {
+        guard context.count <= SessionFrame.maximumContextByteCount else {
+            throw .invalidParameter(
+                "the context of the invitation has \(context.count) bytes; the limit is \(SessionFrame.maximumContextByteCount)"
+            )
+        }
+        guard secret?.isEmpty != true else { throw .invalidParameter("the secret of an invitation is empty") }
+        guard (.seconds(1)...SessionFrame.maximumTimeout).contains(.seconds(timeout.components.seconds)) else {
+            throw .invalidParameter(
+                "the timeout of an invitation must be 1 to \(SessionFrame.maximumTimeout.components.seconds) seconds")
+        }
+        if let refusal = state.withLock(\.refusal) { throw refusal }
+    }
+
+    /// Invites a peer that advertises the room of this session.
+    func inviteIntoRoom(_ destination: PeerDestination) async throws(SessionError) -> PeerID {
+        let timeout = room?.timeout ?? .seconds(10)
+        let now = node.settings.clock()
+        if let id = destination.id, let reason = reasonNotToInvite(id, now: now) { throw reason }
+        let count: UInt8? = state.withLock { state in
+            let roster = state.members.roster
+            return roster.isIncomplete(now: now) ? nil : UInt8(clamping: roster.memberIDs.count + 1)
+        }
+        guard let count else { throw .unavailable("this node has just joined the room, and does not know all members yet") }
+        // The link adds whether this session remembers the peer's key.
+        let invitation = SessionFrame.invite(id, timeout: timeout, proof: [], context: [count])
+        return try await connectAndInvite(invitation, room: room, to: destination, timeout: timeout)
+    }
+
+    /// The reason for which the session itself does not invite a peer at present, so that no user is asked in vain; nil for none.
+    func reasonNotToInvite(_ id: PeerID, now: MonotonicInstant) -> SessionError? {
+        if questions.asks(about: id) || questions.isPaused(about: id, now: now) { return Self.questionElsewhere }
+        if state.withLock({ $0.members.hasDeclined(id) }) { return Self.declinedKey(of: id) }
+        return questions.isDeclined(by: id, now: now) ? Self.declinedByUser(of: id) : nil
+    }
+
+    /// Connects to a peer and invites it, at one address after the other, until it has answered.
+    private func connectAndInvite(
+        _ invitation: SessionFrame, secret: [UInt8]? = nil, room: Room? = nil, to destination: PeerDestination,
+        timeout: Duration
+    ) async throws(SessionError) -> PeerID {
+        // A member has its slot already.
+        let needsSlot = !(destination.id.map { isMember($0) } ?? false)
+        let refusal: SessionError? = state.withLock { state in
+            if let refusal = state.refusal { return refusal }
+            guard needsSlot else { return nil }
+            let count = state.members.roster.others.count
+            return state.outgoing.reserveInvitation(memberCount: count, limit: settings.memberLimit) ? nil : .full
+        }
+        if let refusal { throw refusal }
+        defer { if needsSlot { state.withLock { $0.outgoing.releaseInvitation() } } }
+        var addresses = destination.addresses
+        var hasRepeated = false
+        while true {
+            let link: any StreamLink
+            do {
+                link = try await node.connect(toFirstOf: addresses)
+            } catch {
+                if Task.isCancelled { throw .cancelled }
+                throw state.withLock(\.end) ?? SessionError(error)
+            }
+            let (outcome, isInvited) = await invite(
+                over: link, invitation, secret: secret, room: room, expected: destination.id,
+                as: room == nil ? .program : .room, timeout: timeout)
+            switch outcome {
+            case .success(let id): return id
+            case .failure(let error):
+                // The peer's program has restarted. This node has forgotten its answers about the peer by now: both users are asked.
+                if isInvited, !hasRepeated, error == SessionError(.unremembered) {
+                    (hasRepeated, addresses) = (true, [link.remote])
+                    continue
+                }
+                // Any host can announce an address of the peer: it may be at another one (D1).
+                addresses.removeAll { $0 == link.remote }
+                if isInvited || addresses.isEmpty || error == Self.questionElsewhere { throw error }
+            }
+        }
+    }
+
+    /// Invites the peer at the other end of a link.
+    /// - Returns: the outcome, and whether the peer could receive the invitation.
+    func invite(
+        over link: any StreamLink, _ invitation: SessionFrame, secret: [UInt8]? = nil, room: Room?, expected: PeerID?,
+        as purpose: OutgoingSessionLink.Purpose, timeout: Duration
+    ) async -> (outcome: Result<PeerID, SessionError>, isInvited: Bool) {
+        let outcome = Promise<Result<PeerID, SessionError>>()
+        let driver = node.makeDriver(link, .initiator)
+        let outgoingLink = OutgoingSessionLink(
+            invitation: invitation, secret: secret, room: room, questions: asksUser ? questions : nil, expected: expected,
+            voucher: nil, purpose: purpose, outcome: outcome)
+        guard node.start({ await self.follow(driver, link, outgoingLink) }) else {
+            link.close()
+            return (.failure(.left), true)
+        }
+        if asksUser, let expected { recordQuestion(about: expected, until: node.settings.clock() + timeout + Self.answerGrace) }
+        defer { if let expected { recordQuestion(about: expected, until: nil) } }
+        // The handshake has a timeout of its own; the other user has all of this one.
+        await firstResult(of: { _ = await outgoingLink.invited.value }, { _ = await outcome.value })
+        if outgoingLink.invited.current == nil, let failure = outcome.current { return (failure, false) }
+        if let result = await Self.first(outcome, within: timeout + Self.answerGrace) { return (result, true) }
+        let awaitsTrust = outgoingLink.awaitsTrust
+        if !Task.isCancelled { outgoingLink.recordUnanswered(now: node.settings.clock()) }
+        driver.send(.withdraw(id))
+        driver.close(.done)
+        if Task.isCancelled { return (.failure(.cancelled), true) }
+        return (
+            .failure(
+                awaitsTrust ? .untrusted(Self.unansweredQuestion) : .timedOut("the invitation was not answered in time")),
+            true
+        )
+    }
+
+    /// Records that a user is being asked about a member, which is not given up meanwhile.
+    /// - Parameter expiry: nil when the question is over.
+    func recordQuestion(about id: PeerID, until expiry: MonotonicInstant?) {
+        update { $0.members.roster.recordQuestion(about: id, until: expiry) }
+    }
+
+    /// Waits for an event.
+    /// - Returns: nil at the timeout, or when the task is cancelled.
+    private static func first<Value>(_ event: Promise<Value>, within time: Duration) async -> Value? {
+        await withTimeout(time) { await event.value } ?? nil
+    }
+
+    /// Additional time for the answer to arrive.
+    static var answerGrace: Duration { .seconds(2) }
+}
