@@ -125,7 +125,7 @@ import Testing
     func heldTransfers() async throws {
         try await withNode(receiver(friends: [])) { receiver in
             let listener = try receiver.listen(joinsMesh: true)
-            let sources = (0..<NodeLimits().linksPerAddress).map { _ in HeldSource() }
+            let sources = (0..<NodeLimits().linksPerAddress).map { _ in HeldSource(MemoryContent(file: "x", [1])) }
             async let answers: Void = {
                 for await invitation in listener.invitations { _ = invitation.accept(into: InMemorySink()) }
             }()
@@ -296,50 +296,6 @@ import Testing
         }
         try await open(peers[...], [])
     }
-}
-
-/// A file whose content is not there before ``goOn()``.
-private final class HeldSource: ResourceSource {
-    private final class Reader: ResourceReader {
-        private let inner: any ResourceReader
-        private let source: HeldSource
-
-        init(_ inner: any ResourceReader, of source: HeldSource) {
-            self.inner = inner
-            self.source = source
-        }
-
-        func nextEntry() throws(StorageError) -> EntryHeader? { try inner.nextEntry() }
-
-        func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int {
-            source.heldContinuation.yield()
-            source.isReleased.wait { $0 ? () : nil }
-            return try inner.read(into: buffer)
-        }
-
-        func seek(to offset: UInt64) throws(StorageError) { try inner.seek(to: offset) }
-
-        func cancel() {
-            source.goOn()
-            inner.cancel()
-        }
-    }
-
-    private let content = InMemorySource(MemoryContent(file: "x", [1]))
-    private let isReleased = Monitor(false)
-    private let heldContinuation: AsyncStream<Void>.Continuation
-    /// Yields a value each time a read begins to wait.
-    let held: AsyncStream<Void>
-
-    init() {
-        (held, heldContinuation) = AsyncStream.makeStream()
-    }
-
-    var offer: Offer { content.offer }
-
-    func makeReader() throws(StorageError) -> any ResourceReader { Reader(try content.makeReader(), of: self) }
-
-    func goOn() { isReleased.update { $0 = true } }
 }
 
 /// A transport in memory whose connections come from the addresses that the test chooses.

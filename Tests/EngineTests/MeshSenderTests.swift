@@ -8,41 +8,6 @@ import Testing
 
 @testable import NearshareEngine
 
-/// Content that is read once it is released.
-private final class LateSource: ResourceSource {
-    private final class Reader: ResourceReader {
-        private let inner: any ResourceReader
-        private let source: LateSource
-
-        init(_ inner: any ResourceReader, of source: LateSource) {
-            self.inner = inner
-            self.source = source
-        }
-
-        func nextEntry() throws(StorageError) -> EntryHeader? { try inner.nextEntry() }
-
-        func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int {
-            source.isReleased.wait { $0 ? () : nil }
-            return try inner.read(into: buffer)
-        }
-
-        func seek(to offset: UInt64) throws(StorageError) { try inner.seek(to: offset) }
-
-        func cancel() { inner.cancel() }
-    }
-
-    private let content: InMemorySource
-    private let isReleased = Monitor(false)
-
-    init(_ content: MemoryContent) { self.content = InMemorySource(content) }
-
-    var offer: Offer { content.offer }
-
-    func makeReader() throws(StorageError) -> any ResourceReader { Reader(try content.makeReader(), of: self) }
-
-    func release() { isReleased.update { $0 = true } }
-}
-
 /// Texts and files that the router does not accept, or that come too late.
 @Suite(.timeLimit(.minutes(1))) struct MeshSenderTests {
     private let settings = Stage(.memory).sender
@@ -140,11 +105,11 @@ private final class LateSource: ResourceSource {
         let tasks = OwnedTasks()
         async let end: Void = tasks.run()
         let sender = MeshSender(settings, router: router, tasks: tasks, transfers: TransferProgressManager())
-        let source = LateSource(content)
+        let source = HeldSource(content)
         let transfer = try sender.send(source, to: bea, isEncrypted: true, timeout: .milliseconds(1))
         let result = await transfer.result
         #expect(result.outcome == .expired)
-        source.release()
+        source.goOn()
         tasks.finish()
         await end
         let open = sender.outgoing.withLock { $0.transfers.count }
