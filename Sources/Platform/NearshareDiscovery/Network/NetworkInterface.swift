@@ -93,26 +93,42 @@ package struct NetworkInterface: Sendable, Hashable {
     }
 }
 
-/// A cache of this machine's interfaces and addresses.
+/// A cache of this machine's interfaces and addresses. An address that was lost still counts for as long as multicast DNS may bring
+/// what this machine has announced there.
 struct LocalAddresses {
+    private let list: () -> [NetworkInterface]
     private var cached: [NetworkInterface] = []
     private var cachedAt: MonotonicInstant?
+    /// The latest times at which addresses that are lost were there.
+    private var lost: [IPAddress: MonotonicInstant] = [:]
+
+    init(list: @escaping () -> [NetworkInterface] = NetworkInterface.all) { self.list = list }
 
     mutating func invalidate() { cachedAt = nil }
 
     mutating func interfaces(at now: MonotonicInstant) -> [NetworkInterface] {
         if let cachedAt, now - cachedAt < Self.lifetime { return cached }
-        cached = NetworkInterface.all()
+        let before = Self.addresses(of: cached)
+        cached = list()
+        lost = lost.filter { now - $0.value < Self.recordLifetime }
+        for address in before.subtracting(Self.addresses(of: cached)) { lost[address] = now }
         cachedAt = now
         return cached
     }
 
     mutating func contains(_ address: IPAddress, at now: MonotonicInstant) -> Bool {
         interfaces(at: now).contains { $0.addresses.contains { $0.address == address } }
+            || lost[address].map { now - $0 < Self.recordLifetime } ?? false
+    }
+
+    private static func addresses(of interfaces: [NetworkInterface]) -> Set<IPAddress> {
+        Set(interfaces.flatMap { $0.addresses.map(\.address) })
     }
 
     /// Under a flood of sightings the kernel is asked once a second.
     private static let lifetime: Duration = .seconds(1)
+    /// The recommended time to live of records with addresses (RFC 6762, section 10).
+    private static let recordLifetime: Duration = .seconds(120)
 }
 
 /// Returns the name of the interface with this index; the index itself when the interface was just removed.
