@@ -60,24 +60,24 @@ import Testing
         }
     }
 
-    @Test func `addresses alone need neither discovery nor, over lan, a radio`() throws {
+    @Test func `an address needs discovery, as the peer may change it, and over lan no radio`() throws {
         let machine = try machine()
         let send: SendCommand = try parse("send a --to 10.0.0.1:4000 --via lan --interface lo")
-        let settings = try send.transport.nodeSettings(machine, for: send.peers, log: send.global.logger)
-        #expect(settings.discovery == nil && settings.radio == nil && settings.interface == "lo")
+        let settings = try send.transport.nodeSettings(machine, log: send.global.logger)
+        #expect(settings.discovery != nil && settings.radio == nil && settings.interface == "lo")
     }
 
     @Test func `the interface of the configuration counts without an option`() throws {
         let machine = try machine("interface = \"wlan3\"\nname = \"attic\"")
         let send: SendCommand = try parse("send a --to 10.0.0.1:4000 --adapter none")
-        let settings = try send.transport.nodeSettings(machine, for: send.peers, log: send.global.logger)
+        let settings = try send.transport.nodeSettings(machine, log: send.global.logger)
         #expect(settings.interface == "wlan3" && settings.name.claimed == "attic" && settings.radio == nil)
     }
 
     @Test func `the interface and the name of the command line come before those of the configuration`() throws {
         let machine = try machine("interface = \"wlan3\"\nname = \"attic\"")
         let send: SendCommand = try parse("send a --to 10.0.0.1:4000 --adapter none --interface lo")
-        let settings = try send.transport.nodeSettings(machine, for: send.peers, log: send.global.logger)
+        let settings = try send.transport.nodeSettings(machine, log: send.global.logger)
         #expect(settings.interface == "lo")
         let run: MeshRunCommand = try parse("mesh run --name anna --interface lo --adapter none")
         let options = run.receiving.nodeOptions(log: run.global.logger)

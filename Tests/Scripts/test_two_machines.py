@@ -325,12 +325,12 @@ class TwoMachinesStory(CableStory):
         self.assertEqual("declined", anna.wait_for("finished")["outcome"])
         self.assertEqual({}, self.anna.received())
 
-    def transfer_under_way(self, *options):
+    def transfer_under_way(self, *options, to="anna"):
         """Sends a large file over a slow cable, and returns in the middle of the transfer."""
         self.network.slow("40mbit")
         self.big = self.file("big.bin", 12_000_000)
         anna = self.anna.receive()
-        ben = self.ben.start("send", self.big, "--to", "anna", "--json", *options)
+        ben = self.ben.start("send", self.big, "--to", to, "--json", *options)
         ben.wait_for("progress", lambda event: event["done"] > 3_000_000)
         return anna, ben
 
@@ -387,6 +387,11 @@ class TwoMachinesStory(CableStory):
     def test_a_send_continues_after_the_receivers_address_changed(self):
         anna, ben = self.transfer_under_way()
         self.network.renumber(0, "10.77.0.98/24")
+        self.completes(ben, anna)
+
+    def test_a_send_to_an_address_finds_the_receiver_at_its_new_one(self):
+        anna, ben = self.transfer_under_way(to="10.77.0.1")
+        self.network.renumber(0, "10.77.0.96/24")
         self.completes(ben, anna)
 
     def test_a_send_notices_soon_that_its_address_has_gone_and_resumes(self):

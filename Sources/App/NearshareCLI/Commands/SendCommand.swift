@@ -167,7 +167,7 @@ struct SendCommand: AsyncParsableCommand {
             let reporter = makeSendReporter(isJSON: output.json, isQuiet: quiet)
             let source = try makeSource()
             reportLeftOut(source.skipped)
-            let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
+            let settings = try transport.nodeSettings(machine, log: global.logger)
             let unreadableCount = source.unreadableCount
             if qr {
                 try await sendThroughPage(source, reporter, on: machine, settings)
@@ -229,7 +229,7 @@ struct SendCommand: AsyncParsableCommand {
             machine: machine, source: source, reporter: notifications,
             timeout: machine.configuration.answerTimeout(timeout?.duration), resumes: !noResume, retryTime: retry?.duration,
             transport: transport.preferred, unsealed: nil)
-        let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
+        let settings = try transport.nodeSettings(machine, log: global.logger)
         let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)
         try await withNode(settings) { [transport, source] node in
             node.findLocalSendDevices(security)

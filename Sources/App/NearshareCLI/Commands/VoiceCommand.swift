@@ -163,7 +163,7 @@ struct VoiceRecordCommand: ConfinedCommand {
     ) async throws {
         // Fails early where the microphone or the file is not available.
         try await makeRecordingSession(machine, parameters, decoders).checkSource()
-        let settings = try transport.nodeSettings(machine, for: peers, log: global.logger)
+        let settings = try transport.nodeSettings(machine, log: global.logger)
         let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)
         // One node for the whole command: neighbours stay connected during the recording.
         try await withNode(settings) { node in

@@ -38,12 +38,11 @@ struct TransportOptions: ParsableArguments {
         }
     }
 
-    /// Settings of a node that can find the named receivers. Addresses alone need no discovery.
-    func nodeSettings(_ machine: LocalMachine, for receivers: [String], log: Logger) throws -> NodeSettings {
+    /// Settings of a node that can find receivers, also one that was given by an address which changes during the transfer.
+    func nodeSettings(_ machine: LocalMachine, log: Logger) throws -> NodeSettings {
         try bluetooth.requireAdapterOfOption()
-        let needsDiscovery = receivers.isEmpty || receivers.contains { LinkAddress(parsing: $0) == nil }
         return try machine.nodeSettings(
-            interface: interface, discovery: needsDiscovery && via != .bluetooth ? machine.discovery(log: log) : nil,
+            interface: interface, discovery: via != .bluetooth ? machine.discovery(log: log) : nil,
             radio: preferred == .network ? nil : bluetooth.makeOpener(log: log), log: log)
     }
 
