@@ -206,6 +206,31 @@ struct PeerResolverTests {
         #expect(found.map { $0?.id } == [bea.id])
     }
 
+    @Test("K2: the name that a renamed peer calls itself selects that peer, and none whose name begins so")
+    func ownNameOfRenamedPeer() async throws {
+        let (ada, ben, other) = (try stage.user("ada"), try stage.user("ben"), try stage.user("benjamin"))
+        for user in [ben, other] {
+            try ada.introduce(user.fingerprint, as: user.name.claimed)
+            try ada.machine.trust.update { _ = $0.rename(user.fingerprint, to: nil) }
+        }
+        for given in ["Zed", "Benny"] {
+            let name = try DisplayName(given)
+            try ada.machine.trust.update { _ = $0.rename(ben.fingerprint, to: name) }
+            #expect(
+                try await resolve(["ben", given, "benj"], for: ada, among: [other, ben]).map { $0?.id } == [
+                    ben.id, ben.id, other.id,
+                ])
+            let failure = await caughtFailure { _ = try await resolve(["ben"], for: ada, among: [other]) }
+            #expect(failure?.status == .peerNotFound)
+            let trust = try ada.machine.trust.read()
+            #expect(try trust.peer(named: "ben")?.fingerprint == ben.fingerprint)
+            let snapshot = ContactSnapshot(trust: trust, addressBook: ContactBook())
+            #expect(try snapshot.contact(named: "ben", with: [ben.id, other.id])?.id == ben.id)
+            #expect(snapshot.remembered("ben")?.id == ben.id)
+            #expect(throws: CommandFailure.self) { try trust.peer(named: "be") }
+        }
+    }
+
     @Test(
         "a name or the beginning of one goes to no other peer while the known one is away",
         arguments: ["anna", "ann"], [true, false])

@@ -17,6 +17,7 @@ package struct Contact: Sendable, Hashable, Codable, NamedPeer {
     package var id: PeerID
     /// The name that the user has given, otherwise the claimed name.
     package var name: DisplayName
+    package var otherName: DisplayName?
     package var trustStatus: TrustStatus
     /// Whether it is in the mesh or found by discovery at the moment.
     package var isNear: Bool
@@ -42,13 +43,14 @@ package struct Contact: Sendable, Hashable, Codable, NamedPeer {
     }
 
     package init(
-        id: PeerID, name: DisplayName, trustStatus: TrustStatus, isNear: Bool, software: Software, hasKeys: Bool,
-        hops: Int? = nil, contentLimit: UInt64? = nil
+        id: PeerID, name: DisplayName, otherName: DisplayName? = nil, trustStatus: TrustStatus, isNear: Bool,
+        software: Software, hasKeys: Bool, hops: Int? = nil, contentLimit: UInt64? = nil
     ) {
         self.hops = hops
         self.contentLimit = contentLimit
         self.id = id
         self.name = name
+        self.otherName = otherName
         self.trustStatus = trustStatus
         self.isNear = isNear
         self.software = software

@@ -53,7 +53,7 @@ package struct ContactSnapshot: Sendable {
         }
         let peer = presence.meshPeers[id]
         return Contact(
-            id: id, name: knownName(of: id) ?? DisplayName(of: id),
+            id: id, name: knownName(of: id) ?? DisplayName(of: id), otherName: trust.entry(claiming: id)?.entry.otherName,
             trustStatus: announcedFingerprint(of: id).map { trust.trustStatus(of: $0, claiming: claimedName(of: id)) } ?? .new,
             isNear: peer?.isReachable ?? false,
             software: peer.map { $0.software == .nearshare ? .nearshare : .phone } ?? .unknown,
@@ -175,7 +175,7 @@ package struct ContactSnapshot: Sendable {
     /// - Throws: ``ControlFailure`` when several match.
     func blockedPeer(named text: String) throws(ControlFailure) -> NamedKey? {
         let listed = trust.entries.filter { $0.value.trust == .blocked }
-            .map { NamedKey(fingerprint: $0.key, name: $0.value.name) }
+            .map { NamedKey(($0.key, $0.value)) }
         let renamed = listed.compactMap { key in
             presence.meshPeers[key.id].map { NamedKey(fingerprint: key.fingerprint, name: $0.name) }
         }

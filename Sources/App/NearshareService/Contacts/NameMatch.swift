@@ -4,18 +4,27 @@ package import Nearshare
 package protocol NamedPeer {
     var id: PeerID { get }
     var name: DisplayName { get }
+    /// The name that the peer calls itself, where the user has given it another one.
+    var otherName: DisplayName? { get }
     /// The trust in the peer, as lists show it; nil where it is not known.
     var trustLabel: String? { get }
 }
 
 extension NamedPeer {
+    package var otherName: DisplayName? { nil }
     package var trustLabel: String? { nil }
+
+    /// Whether a name of the peer begins with a text in lower case.
+    fileprivate func hasName(beginningWith text: String) -> Bool {
+        [name, otherName].contains { $0?.claimed.lowercased().hasPrefix(text) == true }
+    }
 
     /// The row of a list of peers with similar names, from which the user takes the id.
     var idRow: String { "\(name.shown)  \(id)" + (trustLabel.map { "  \($0)" } ?? "") }
 }
 
-/// The peers that a text selects: by id, by the whole name, also with a tag, or by the beginning of a name. Case is ignored.
+/// The peers that a text selects: by id, by the whole name, also with a tag, by the whole name that a peer calls itself, or by the
+/// beginning of either. Case is ignored.
 package enum NameMatch<Candidate: NamedPeer> {
     case none
     case one(Candidate)
@@ -38,7 +47,8 @@ package enum NameMatch<Candidate: NamedPeer> {
         var found = candidates.filter { peer in
             peer.name.claimed.lowercased() == wanted || tagged?.matches(peer.name, peer.id) == true
         }
-        if found.isEmpty { found = candidates.filter { $0.name.claimed.lowercased().hasPrefix(wanted) } }
+        if found.isEmpty { found = candidates.filter { $0.otherName?.claimed.lowercased() == wanted } }
+        if found.isEmpty { found = candidates.filter { $0.hasName(beginningWith: wanted) } }
         switch found.count {
         case 0: self = .none
         case 1: self = .one(found[0])

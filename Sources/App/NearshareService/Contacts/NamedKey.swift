@@ -4,19 +4,24 @@ package import Nearshare
 package struct NamedKey: Sendable, Hashable, NamedPeer {
     package let fingerprint: Fingerprint
     package let name: DisplayName
+    package let otherName: DisplayName?
     package let trustLabel: String?
 
     package var id: PeerID { fingerprint.peerID }
 
-    package init(fingerprint: Fingerprint, name: DisplayName, trustLabel: String? = nil) {
+    package init(
+        fingerprint: Fingerprint, name: DisplayName, otherName: DisplayName? = nil, trustLabel: String? = nil
+    ) {
         self.fingerprint = fingerprint
         self.name = name
+        self.otherName = otherName
         self.trustLabel = trustLabel
     }
 
     init(_ known: (fingerprint: Fingerprint, entry: TrustStore.Entry)) {
         self.init(
             fingerprint: known.fingerprint, name: known.entry.name,
+            otherName: known.entry.otherName,
             trustLabel: TrustStatus.known(known.entry.trust, isFriend: known.entry.isFriend).listText)
     }
 
@@ -33,6 +38,11 @@ package struct NamedKey: Sendable, Hashable, NamedPeer {
             throw CommandFailure(.peerNotFound, NameMatch.ambiguity(of: text, several))
         }
     }
+}
+
+extension TrustStore.Entry {
+    /// The name that the peer has claimed, where the user has given it another one.
+    var otherName: DisplayName? { givenName == nil ? nil : claimedName }
 }
 
 extension TrustStore {

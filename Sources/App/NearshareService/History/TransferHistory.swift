@@ -8,6 +8,7 @@ package struct TransferHistory {
         package let direction: TransferProgress.Direction
         package let id: PeerID
         package let name: DisplayName
+        package var otherName: DisplayName?
         /// The name as lists show it; safe for a terminal.
         package let listedName: String
         /// The items that were offered, or the path of the received one; safe for a terminal.
@@ -69,7 +70,7 @@ package struct TransferHistory {
             let isRemoved = entry.isRemoved == true
             return Entry(
                 when: entry.when, direction: .incoming, id: entry.peer.peerID,
-                name: trust.entries[entry.peer]?.name ?? entry.peerName,
+                name: trust.entries[entry.peer]?.name ?? entry.peerName, otherName: trust.entries[entry.peer]?.otherName,
                 listedName: trust.listedName(of: entry.peer.peerID, claiming: entry.peerName),
                 content: TerminalText.path(entry.path), size: entry.size, outcome: .completed,
                 path: entry.path, isRemoved: isRemoved,
@@ -89,6 +90,7 @@ package struct TransferHistory {
                 return Entry(
                     when: entry.when, direction: side, id: entry.peer,
                     name: trust.entry(claiming: entry.peer)?.entry.name ?? name,
+                    otherName: trust.entry(claiming: entry.peer)?.entry.otherName,
                     listedName: trust.listedName(of: entry.peer, claiming: name),
                     content: entry.content, size: entry.size,
                     outcome: RecordedOutcome(rawValue: entry.outcome) ?? .unknown, reason: entry.reason,

@@ -114,9 +114,9 @@ package struct PeerResolver: Sendable {
             }
             return try pinned(destination, to: fingerprint)
         } catch NodeError.notFound(_, let nearby) {
-            // The text may be the beginning of the name.
+            // The text may be the beginning of the name, or the name that the peer calls itself.
             let name = id == nil ? trusted.first { $0.fingerprint == fingerprint }?.name.claimed : nil
-            guard let mismatch = keyMismatch(of: fingerprint.peerID, called: name ?? text, among: nearby) else {
+            guard let mismatch = keyMismatch(of: fingerprint.peerID, called: [name ?? text, text], among: nearby) else {
                 throw NodeError.notFound(text, nearby: nearby)
             }
             throw CommandFailure(.notTrusted, "nothing was sent: \(mismatch)")
@@ -130,8 +130,9 @@ package struct PeerResolver: Sendable {
     }
 
     /// The sentence about a peer nearby that has the name of a known one, which is not nearby (K2).
-    private func keyMismatch(of id: PeerID, called name: String, among nearby: [NearbyPeer]) -> String? {
-        guard let other = nearby.first(where: { $0.name.claimed.lowercased() == name.lowercased() }) else { return nil }
+    private func keyMismatch(of id: PeerID, called names: [String], among nearby: [NearbyPeer]) -> String? {
+        let wanted = Set(names.map { $0.lowercased() })
+        guard let other = nearby.first(where: { wanted.contains($0.name.claimed.lowercased()) }) else { return nil }
         return
             "\(other.name.quoted(of: other.id)) is nearby, but with another key (\(other.id)) than the one you know (\(id)); it "
             + "may be another peer that claims the name, or a new machine: ask its owner, and then use its id"
@@ -321,7 +322,7 @@ package struct PeerResolver: Sendable {
                     return peer
                 }
             } catch NodeError.notFound(_, let nearby) {
-                guard let mismatch = keyMismatch(of: key.id, called: key.name.claimed, among: nearby) else {
+                guard let mismatch = keyMismatch(of: key.id, called: [key.name.claimed, text], among: nearby) else {
                     throw NodeError.notFound(text, nearby: nearby)
                 }
                 throw CommandFailure(.notTrusted, mismatch)
