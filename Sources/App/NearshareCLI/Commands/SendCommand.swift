@@ -181,10 +181,13 @@ struct SendCommand: AsyncParsableCommand {
                 pin: try PINPrompt.make(file: pinFile, isQuiet: output.json || quiet),
                 hotspot: hotspot.makeRequester(on: settings.interface), searchLimit: timeout?.duration)
             let security = transport.localSendSecurity(of: machine, for: peers, log: global.logger)
-            try await withNode(settings) { [peers, transport, toEveryone, quiet] node in
+            // A connection to an address fails with a reason of its own.
+            let searches = peers.isEmpty || peers.contains { LinkAddress(parsing: $0) == nil }
+            let showNetwork = searches && !quiet ? NetworkNotice.show : nil
+            try await withNode(settings) { [peers, transport, toEveryone] node in
                 node.findLocalSendDevices(security)
                 try await SignalHandling.run(onSignal: { operation.cancelOrExit() }) {
-                    try await withNetworkNotice(settings, report: quiet ? nil : NetworkNotice.show) {
+                    try await withNetworkNotice(settings, report: showNetwork) {
                         let wanted: [SendOperation.Target] =
                             if toEveryone {
                                 [.everyone]
