@@ -1,4 +1,3 @@
-internal import Glibc
 package import NearshareBase
 package import NearshareInterfaces
 
@@ -52,16 +51,6 @@ package struct FileSource: ResourceSource {
     /// The paths of the items, in bytes.
     package var localPaths: [LocalPath] { items.map(\.path) }
 
-    /// libmagic takes time: of more items than this, only the receiver detects the media types.
-    private static let maximumDetectedItems = 32
-
-    /// Files of a folder that were modified within this time before the offer may still be written to: one day, in nanoseconds. The
-    /// others are not opened before they are sent.
-    private static let sampledAge: Int64 = 86_400_000_000_000
-
-    /// Limit on the listed entries, of which a frame has room for a part.
-    private static let maximumListedEntries = 256
-
     /// Opens files by paths that are text.
     package init(
         paths: [String], named givenName: ClaimedFileName? = nil, options: Options = Options(),
@@ -82,49 +71,31 @@ package struct FileSource: ResourceSource {
             throw StorageError(.failed, "a name is for a single file or folder; there are \(paths.count)")
         }
         self.options = options
-        var items: [Item] = []
-        var described: [OfferedItem] = []
-        var skipped = SkippedEntries()
-        var firstFailure: StorageError?
-        var contents: [EntryHeader] = []
-        var entries = OfferedEntries()
-        var usedExclusions: Set<Int> = []
+        var builder = OfferBuilder(options, detectedBy: detector, pathCount: paths.count)
         defer { detector.purgeCache() }
+        var firstFailure: StorageError?
         for path in paths {
-            let item: OfferedItem
             do throws(StorageError) {
-                guard
-                    let described = try Self.describe(
-                        path, named: givenName, options, detectedBy: paths.count <= Self.maximumDetectedItems ? detector : nil,
-                        item: UInt32(clamping: items.count), contents: &contents, entries: &entries, skipped: &skipped,
-                        usedExclusions: &usedExclusions)
-                else { continue }
-                item = described
+                try builder.add(path, named: givenName)
             } catch {
                 guard options.skipsUnreadable else { throw error }
-                skipped.addUnreadable(error)
+                builder.skipped.addUnreadable(error)
                 firstFailure = firstFailure ?? error
-                continue
             }
-            items.append(Item(path: path, name: item.name, size: item.size ?? 0, entryCount: item.entryCount))
-            if described.count < Offer.maximumDescribedItems { described.append(item) }
         }
-        guard !items.isEmpty else {
+        guard !builder.items.isEmpty else {
             throw firstFailure
                 ?? StorageError(
                     .notFound, paths.isEmpty ? "nothing to send: no paths were given" : "nothing to send: all is excluded")
         }
-        self.items = items
-        self.entries = entries
-        self.contents = described.contains { $0.kind == .folder } || described.count < items.count ? contents : []
-        self.skipped = skipped.names
-        skippedCount = skipped.count
-        unreadableCount = skipped.unreadableCount
-        unusedExclusions = options.exclusions.unused(usedExclusions)
-        offer = Offer(
-            items: described, itemCount: UInt32(clamping: items.count),
-            entryCount: items.reduce(0) { $0.addingClamped($1.entryCount) },
-            totalSize: items.reduce(0) { $0.addingClamped($1.size) })
+        items = builder.items
+        entries = builder.entries
+        contents = builder.isDescribed ? [] : builder.contents
+        skipped = builder.skipped.names
+        skippedCount = builder.skipped.count
+        unreadableCount = builder.skipped.unreadableCount
+        unusedExclusions = options.exclusions.unused(builder.usedExclusions)
+        offer = builder.offer
     }
 
     /// Enumerates all entries, in the order in which they are sent.
@@ -144,94 +115,5 @@ package struct FileSource: ResourceSource {
 
     package func makeReader() throws(StorageError) -> any ResourceReader {
         FileReader(self)
-    }
-
-    /// - Returns: nil when the path is excluded.
-    private static func describe(
-        _ path: LocalPath, named givenName: ClaimedFileName?, _ options: Options, detectedBy detector: MediaTypeDetector?,
-        item: UInt32, contents: inout [EntryHeader], entries: inout OfferedEntries, skipped: inout SkippedEntries,
-        usedExclusions: inout Set<Int>
-    ) throws(StorageError) -> OfferedItem? {
-        let file = try FileDescriptor.openForReading(path)
-        let status = try file.status()
-        if try isInsideStateDirectory(path) {
-            throw StorageError(.rejected, "\(path.shown) belongs to nearshare's own keys, which are never sent")
-        }
-        let name: ClaimedFileName
-        if let givenName { name = givenName } else { name = try Self.name(of: path) }
-        // A pattern means the file, under whatever name it is offered.
-        let ownName = (try? Self.name(of: path)) ?? name
-        if options.exclusions.match([ownName], isFolder: status.isFolder, used: &usedExclusions) { return nil }
-        if status.isFolder {
-            return try measure(
-                file, name: name, path: path, options, item: item, contents: &contents, entries: &entries, skipped: &skipped,
-                usedExclusions: &usedExclusions)
-        }
-        guard status.isFile else {
-            throw StorageError(
-                .rejected, "\(path.shown) is neither a file nor a folder; \(options.streamAdvice)")
-        }
-        guard !file.isGeneratedByKernel else {
-            throw StorageError(
-                .rejected, "the size of \(path.shown) is not known before it is read; \(options.streamAdvice)")
-        }
-        let header = EntryHeader(item: item, file: status, path: [name], options)
-        list(header, in: &contents)
-        entries.append(header, file: file)
-        return OfferedItem(
-            kind: .file, name: name, size: UInt64(clamping: status.st_size), entryCount: 1,
-            mediaType: detector?.type(of: file).flatMap(ClaimedMediaType.init) ?? .unknown)
-    }
-
-    /// Whether a path leads to a state directory that this process uses, or to something below it.
-    private static func isInsideStateDirectory(_ path: LocalPath) throws(StorageError) -> Bool {
-        guard var ancestor = path.resolved else {
-            throw StorageError(.notFound, "\(path.shown) was moved or removed while it was looked at; send it again")
-        }
-        while true {
-            if let identity = FileIdentity(ancestor), StateDirectory.isUsed(identity) { return true }
-            guard ancestor.bytes.count > 1 else { return false }
-            ancestor = ancestor.parent
-        }
-    }
-
-    /// Counts and sums up the content of a folder.
-    private static func measure(
-        _ folder: FileDescriptor, name: ClaimedFileName, path: LocalPath, _ options: Options, item: UInt32,
-        contents: inout [EntryHeader], entries: inout OfferedEntries, skipped: inout SkippedEntries,
-        usedExclusions: inout Set<Int>
-    ) throws(StorageError) -> OfferedItem {
-        let enumerator = FolderEnumerator(folder, name: name, item: item, options: options, shownPath: path.text)
-        let sampledSince = SystemClock.wallNanoseconds() - sampledAge
-        var size: UInt64 = 0
-        var count: UInt64 = 0
-        while true {
-            enumerator.sampledSince = entries.takesSamples ? sampledSince : nil
-            guard let (header, file) = try enumerator.next(opening: false) else { break }
-            count += 1
-            size = size.addingClamped(header.size ?? 0)
-            list(header, in: &contents)
-            entries.append(header, file: file)
-        }
-        skipped.add(enumerator.skipped)
-        usedExclusions.formUnion(enumerator.usedExclusions)
-        return OfferedItem(kind: .folder, name: name, size: size, entryCount: count, mediaType: .folder)
-    }
-
-    private static func list(_ header: EntryHeader, in contents: inout [EntryHeader]) {
-        if contents.count < maximumListedEntries { contents.append(header.listed) }
-    }
-
-    /// The last component of the path, after resolving `.`, `..` and `/`.
-    private static func name(of path: LocalPath) throws(StorageError) -> ClaimedFileName {
-        var components = path.components
-        if components.last.map({ $0.elementsEqual(".".utf8) || $0.elementsEqual("..".utf8) }) ?? true {
-            guard let resolved = path.resolved else { throw StorageError(errno, "could not find \(path.shown)") }
-            components = resolved.components
-        }
-        guard let name = components.last.flatMap({ ClaimedFileName(bytes: $0) }) else {
-            throw StorageError(.rejected, "\(path.shown) has no name of its own; name what is in it")
-        }
-        return name
     }
 }
