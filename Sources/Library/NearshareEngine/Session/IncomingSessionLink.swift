@@ -246,11 +246,13 @@ extension Node {
             }
             // Both users are asked, or neither is.
             let isRemembered = statement(in: context, on: incoming, into: id, session)
-            let isMember = session?.isMember(peer.id) == true
             if let session, let proven = known.proven, session.asksUser, isRemembered != false {
                 session.forgetVoucherOnNameClash(of: proven, named: peer.name)
             }
             let remembersPeer = session?.remembers(peer.fingerprint) == true
+            // After the line above: where a roster that vouches for the peer arrives in between, the peer is refused and tries again.
+            // The other way round this user would be asked, and the peer's would not.
+            let isMember = session?.isMember(peer.id) == true
             if let session, isRemembered == true, isMember || session.room != nil, session.asksUser, !remembersPeer,
                 !session.hasDeclined(peer)
             {
