@@ -92,9 +92,9 @@ import Testing
         let questions = [answered, unanswered].map { IdentityQuestion(check, $0) }
         async let ends = [questions[0].ended, questions[1].ended]
         #expect(questions[0].answer(isSame: true))
-        unanswered.end(.left)
+        #expect(unanswered.end(.left) == nil)
         #expect(await ends == [nil, .left])
-        answered.end(.left)
+        #expect(answered.end(.left) == true, "an answer counts also where the question is not needed any more")
         #expect(await questions[0].ended == nil, "it was answered before")
     }
 

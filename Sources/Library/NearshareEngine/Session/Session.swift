@@ -458,8 +458,7 @@ public final class Session: Sendable {
                 _ = await self.ended
                 return nil
             })
-        if isSame == nil { outcome.end(Self.endedQuestion) }
-        return isSame
+        return isSame ?? outcome.end(Self.endedQuestion)
     }
 
     private static let endedQuestion = SessionError.unavailable(

@@ -80,28 +80,40 @@ public final class IdentityQuestion: Sendable {
         let answer = Promise<Bool>()
         /// Fulfilled with nil when the question is answered.
         fileprivate let ended = Promise<SessionError?>()
-        private let isClosed = Mutex(false)
+        private let state = Mutex(State.open)
+
+        private enum State {
+            case open
+            case answered(isSame: Bool)
+            /// Ended without an answer.
+            case over
+        }
 
         /// Answers the question.
         /// - Returns: false when it was answered before, or is over.
         @discardableResult
         func decide(_ isSame: Bool) -> Bool {
-            guard close() else { return false }
+            guard close(.answered(isSame: isSame)) else { return false }
             answer.fulfil(isSame)
             ended.fulfil(nil)
             return true
         }
 
         /// Ends the question. No effect once it is answered.
-        func end(_ reason: SessionError) {
-            if close() { ended.fulfil(reason) }
+        /// - Returns: the answer that came first, which counts although the question is not needed any more; nil for none.
+        @discardableResult
+        func end(_ reason: SessionError) -> Bool? {
+            if close(.over) { ended.fulfil(reason) }
+            guard case .answered(let isSame) = state.withLock({ $0 }) else { return nil }
+            return isSame
         }
 
         /// - Returns: true for the first call only.
-        private func close() -> Bool {
-            isClosed.withLock { isClosed in
-                defer { isClosed = true }
-                return !isClosed
+        private func close(_ new: State) -> Bool {
+            state.withLock { state in
+                guard case .open = state else { return false }
+                state = new
+                return true
             }
         }
     }
