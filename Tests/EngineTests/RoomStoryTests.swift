@@ -328,6 +328,10 @@ import Testing
         func lastCode(about id: PeerID) -> String? {
             answers.withLock { answers in answers.last { $0.peer == id }?.code }
         }
+
+        func answerCount(about id: PeerID) -> Int {
+            answers.withLock { answers in answers.count { $0.peer == id } }
+        }
     }
 
     /// Waits until nodes 0 and 1 have a link to each other, and both users have answered about the other one since.
@@ -339,6 +343,55 @@ import Testing
             }
         }
         #expect(users[0].lastCode(about: network.id(1)) == users[1].lastCode(about: network.id(0)))
+    }
+
+    @Test("S20: two users who have both said yes are not asked again, although there was no room then")
+    func agreedInVain() async throws {
+        try await withNodes(3, .memory) { network, nodes in
+            let users = nodes.map { _ in AgreeingUser() }
+            var (sessions, answers): ([Session], [Task<Void, Never>]) = ([], [])
+            defer { for task in answers { task.cancel() } }
+            for (node, user) in zip(nodes, users) {
+                // The first two are in the room when the third one comes.
+                if sessions.count == 2 { for session in sessions { try await session.waitUntilAllAreConnected(1) } }
+                var settings = SessionSettings()
+                settings.memberLimit = 2
+                let session = try node.join("attic", for: try Self.service, admission: .ask, settings: settings)
+                sessions.append(session)
+                answers.append(Task { await user.answer(session) })
+            }
+            for (one, other) in [(0, 2), (2, 0)] {
+                let (user, id) = (users[one], network.id(other))
+                try await sessions[one].waitUnannounced {
+                    user.answerCount(about: id) > 0 && !$0.questions.asks(about: id)
+                }
+            }
+            #expect(sessions[2].members.isEmpty)
+            await sessions[1].leave(waiting: .zero)
+            for (one, other) in [(0, 2), (2, 0)] {
+                let id = network.id(other)
+                try await sessions[one].waitUnannounced { $0.members.map(\.id) == [id] }
+                #expect(users[one].answerCount(about: id) == 1)
+            }
+            for session in sessions { await session.leave(waiting: .zero) }
+        }
+    }
+
+    @Test(
+        "S20: three users who start at the same time and all say yes answer once about each other",
+        arguments: [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]])
+    func agreeOnce(order: [Int]) async throws {
+        try await withNodes(3, .memory) { network, nodes in
+            let users = nodes.map { _ in AgreeingUser() }
+            let sessions = try order.map { try nodes[$0].join("attic", for: try Self.service, admission: .ask) }
+            let answers = zip(order, sessions).map { number, session in Task { await users[number].answer(session) } }
+            defer { for task in answers { task.cancel() } }
+            for session in sessions { try await session.waitUntilAllAreConnected(2) }
+            for (number, user) in users.enumerated() {
+                for other in 0..<3 where other != number { #expect(user.answerCount(about: network.id(other)) <= 1) }
+            }
+            for session in sessions { await session.leave(waiting: .zero) }
+        }
     }
 
     @Test(
@@ -388,7 +441,9 @@ import Testing
             })
     }
 
-    @Test("S20: a user's yes counts once the other end has agreed, and while it remembers", arguments: LinkKind.allCases)
+    @Test(
+        "S20: a user's yes counts once the other end has agreed, and is remembered, also where the invitation ends before",
+        arguments: LinkKind.allCases)
     func agrees(_ linkKind: LinkKind) async throws {
         try await withNodes(1, linkKind) { network, nodes in
             let session = try nodes[0].join("attic", for: try Self.service, admission: .ask)
@@ -405,20 +460,21 @@ import Testing
             let remembering = try await invite(isRemembered: true)
             defer { remembering.close() }
             try await remembering.wait { (try? SessionFrame(decoding: $0[...])) == .refuse(session.id, .unremembered) }
-            for agrees in [false, true] {
+            // A peer that does not remember this node makes both users answer once more.
+            for isWithdrawn in [true, false] {
                 let link = try await invite(isRemembered: false)
                 defer { link.close() }
                 let question = try #require(await session.identityQuestions.first { _ in true })
                 #expect(question.answer(isSame: true))
                 #expect(session.members.isEmpty, "the other user has not agreed")
-                if agrees {
-                    link.say(SessionFrame.confirm(session.id, proof: SessionRoom.agreement).encoded)
-                    try await link.wait { (try? SessionFrame(decoding: $0[...])) == .accept(session.id) }
-                } else {
-                    link.say(SessionFrame.withdraw(session.id).encoded)
-                    try await session.waitUnannounced { !$0.questions.asks(about: peer) }
-                }
+                if isWithdrawn { link.say(SessionFrame.withdraw(session.id).encoded) } else { link.close() }
+                try await session.waitUnannounced { !$0.questions.asks(about: peer) }
             }
+            // Without another question.
+            let link = try await invite(isRemembered: true)
+            defer { link.close() }
+            link.say(SessionFrame.confirm(session.id, proof: SessionRoom.agreement).encoded)
+            try await link.wait { (try? SessionFrame(decoding: $0[...])) == .accept(session.id) }
             #expect(session.members.map(\.id) == [peer])
             await session.leave(waiting: .zero)
         }

@@ -99,6 +99,20 @@ import Testing
         #expect(!members.hasDeclined(key))
     }
 
+    @Test("S20: a yes is remembered until the user says no, or the peer has forgotten this node") func accepted() {
+        var members = members(limit: 8)
+        let key = peer(2).fingerprint
+        #expect(!members.remembers(key))
+        members.recordAgreement(to: key)
+        #expect(members.remembers(key) && !members.isTrusted(peer(2)))
+        members.recordDecline(of: key)
+        #expect(!members.remembers(key))
+        members.recordAgreement(to: key)
+        #expect(members.remembers(key))
+        members.forget(key, now: now)
+        #expect(!members.remembers(key))
+    }
+
     @Test func `a member that reads none of its messages for two seconds is slow, until it reads again`() {
         func after(_ seconds: Double) -> MonotonicInstant { now + .milliseconds(Int(seconds * 1000)) }
         var slow = SlowMembers()

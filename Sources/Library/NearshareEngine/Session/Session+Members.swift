@@ -122,7 +122,6 @@ extension Session {
         // Before the session's lock, which those of the node precede.
         let own = link.relay == nil ? node.listeningPort.map { (port: $0, hosts: node.interfaceAddresses) } : nil
         update { state in
-            state.members.recordJoinedLink(to: link.peer)
             state.members.updateReachability(of: link.peer, now: now)
             state.slow.recordLink(to: link.peer, now: now)
             guard let own else { return }

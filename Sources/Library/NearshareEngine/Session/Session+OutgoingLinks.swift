@@ -162,6 +162,8 @@ extension Session {
         guard outgoingLink.beginInvitation(of: peer.id, isRemembered: isRemembered, now: node.settings.clock()) else {
             return Self.questionElsewhere
         }
+        // The question on another link was answered meanwhile: this one would ask both users once more.
+        if !isRemembered, mayRemember, remembers(peer.fingerprint) { return Self.questionElsewhere }
         if outgoingLink.mayAskUser, room == nil { driver.send(SessionFrame.statement(id, isRemembered: isRemembered)) }
         driver.send(
             outgoingLink.frame(on: handshake.handshakeHash, random: node.settings.random, isRemembered: isRemembered))
@@ -226,8 +228,11 @@ extension Session {
             outgoingLink.outcome.fulfil(.success(peer.id))
         }
         // Before the outcome, after which the peer is invited again. With a link that has joined since, both ends have agreed
-        // meanwhile; an earlier one may be that of the program before.
-        if reason == .unremembered, let peer, linksTo(peer.id).allSatisfy({ link in earlierLinks.contains { $0 === link } }) {
+        // meanwhile; an earlier one may be that of the program before. While a question is open, the other user may be about to
+        // answer it, and this user's answer still counts.
+        if reason == .unremembered, let peer, !questions.asks(about: peer.id),
+            linksTo(peer.id).allSatisfy({ link in earlierLinks.contains { $0 === link } })
+        {
             forget(peer.fingerprint)
         }
         if reason == .expired { outgoingLink.recordUnanswered(now: node.settings.clock()) }

@@ -427,7 +427,7 @@ public final class Session: Sendable {
         case .untrusted: return false
         case .ask(let user):
             if !asksAgain {
-                if state.withLock({ $0.members.hasMutualAgreement(with: proven.fingerprint) }) { return true }
+                if state.withLock({ $0.members.hasAccepted(proven.fingerprint) }) { return true }
                 if hasDeclined(check.peer) { return false }
             }
             guard let isSame = await answer(to: check, by: user) else { return false }

@@ -9,8 +9,7 @@ internal import Synchronization
 /// | keys | recorded | forgotten |
 /// |---|---|---|
 /// | `memberKeys` | when a link has joined | when the member has left, or has forgotten this node |
-/// | `acceptedKeys` | at a yes of the user or the policy | when a link has joined, which makes them mutual; at a no |
-/// | `mutualKeys` | when a link has joined with an accepted key | at a no; when the peer has forgotten this node |
+/// | `acceptedKeys` | at a yes of the user or the policy | at a no; when the peer has forgotten this node |
 /// | `declinedKeys` | at a no of the user | at a yes |
 struct SessionMembers {
     var roster: SessionRoster
@@ -20,10 +19,9 @@ struct SessionMembers {
     /// Keys that the user has declined, the latest last: a peer that tries again causes no further question. One for which another
     /// member vouches may be a member nevertheless.
     private var declinedKeys: [Fingerprint] = []
-    /// Keys that the user or the policy has agreed to, and that no link has joined with since, the latest last.
+    /// Keys that the user or the policy has agreed to, the latest last, whatever became of the invitation: a peer whose user has
+    /// agreed as well causes no further question.
     private var acceptedKeys: [Fingerprint] = []
-    /// Keys that both ends have agreed to, the latest last: a peer that comes back and remembers as well causes no further question.
-    private var mutualKeys: [Fingerprint] = []
     /// Limit on the keys of each kind. Recording one takes an answer of the user, or of the program in the user's place.
     private static let maximumAnsweredCount = 1024
     /// The time in which two members hear of each other from others. Until then, a refusal as not remembered may only mean that the
@@ -58,7 +56,6 @@ struct SessionMembers {
     /// Records that the user has declined a key.
     mutating func recordDecline(of fingerprint: Fingerprint) {
         acceptedKeys.removeAll { $0 == fingerprint }
-        mutualKeys.removeAll { $0 == fingerprint }
         guard !hasDeclined(fingerprint) else { return }
         declinedKeys = declinedKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
     }
@@ -66,29 +63,22 @@ struct SessionMembers {
     /// Forgets a no, because the user has accepted an invitation of the key's owner.
     mutating func withdrawDecline(of fingerprint: Fingerprint) { declinedKeys.removeAll { $0 == fingerprint } }
 
-    /// Whether both ends have agreed to join with the key before.
-    func hasMutualAgreement(with fingerprint: Fingerprint) -> Bool { mutualKeys.contains(fingerprint) }
+    /// Whether the user or the policy has agreed to the key.
+    func hasAccepted(_ fingerprint: Fingerprint) -> Bool { acceptedKeys.contains(fingerprint) }
 
-    /// Records that the user or the policy has agreed to a key. It counts for this attempt only; once both ends have agreed, for
-    /// the rest of the session.
+    /// Records that the user or the policy has agreed to a key, for the rest of the session. The invitation may still fail: because
+    /// there is no room, the link is lost, or the other user has not answered. Where the other end has not agreed, it says so when
+    /// the two meet again, and both users are asked.
     mutating func recordAgreement(to fingerprint: Fingerprint) {
         withdrawDecline(of: fingerprint)
-        guard !acceptedKeys.contains(fingerprint) else { return }
+        guard !hasAccepted(fingerprint) else { return }
         acceptedKeys = acceptedKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
     }
 
-    /// Records that a link has joined, to which both ends have agreed.
-    mutating func recordJoinedLink(to id: PeerID) {
-        guard let index = acceptedKeys.firstIndex(where: { $0.peerID == id }) else { return }
-        let fingerprint = acceptedKeys.remove(at: index)
-        guard !hasMutualAgreement(with: fingerprint) else { return }
-        mutualKeys = mutualKeys.suffix(Self.maximumAnsweredCount - 1) + [fingerprint]
-    }
-
-    /// Whether this node joins with a key again without asking its user: both ends have agreed to it, or another member vouches for it.
+    /// Whether this node joins with a key without asking its user: it has agreed to the key before, or another member vouches for it.
     func remembers(_ fingerprint: Fingerprint) -> Bool {
         let id = fingerprint.peerID
-        if memberKeys[id] == fingerprint || hasMutualAgreement(with: fingerprint) { return true }
+        if memberKeys[id] == fingerprint || hasAccepted(fingerprint) { return true }
         return roster.member(id)?.fingerprint == fingerprint && roster.announcer(of: id) != nil
     }
 
@@ -99,7 +89,6 @@ struct SessionMembers {
         roster.forgetAnnouncer(of: id, olderThan: Self.announcementTime, now: now)
         if memberKeys[id] == fingerprint { memberKeys[id] = nil }
         acceptedKeys.removeAll { $0 == fingerprint }
-        mutualKeys.removeAll { $0 == fingerprint }
     }
 
     /// Admits a peer, or accepts a member again.

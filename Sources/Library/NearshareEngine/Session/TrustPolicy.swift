@@ -18,7 +18,7 @@ public struct IdentityCheck: Sendable {
 /// | policy | a yes holds | a no holds |
 /// |---|---|---|
 /// | ``init(_:)`` | for the attempt to join; once the peer is a member, until it has left | for the attempt |
-/// | ``askAtFirstMeeting`` | for the attempt to join; once both ends have agreed, as long as both sessions | as long as the session |
+/// | ``askAtFirstMeeting`` | as long as the session, while the other end remembers its own | as long as the session |
 /// | ``verifiedKeys``, ``anyKey`` | as in the first row | for the attempt |
 public struct TrustPolicy: Sendable {
     enum Verdict: Sendable {
@@ -48,9 +48,10 @@ public struct TrustPolicy: Sendable {
     ///
     /// After a no, only ``Session/invite(_:context:secret:timeout:)`` asks about the same key again in this session. A no does not
     /// hold against another member that admits the peer: its key is vouched for then, unless the user knows its name with another
-    /// key. Once both ends have agreed, neither user is asked again until one of the sessions is over, such as because its program
-    /// has restarted; then both are. A question that was not answered in time is no answer: the session
-    /// asks about the same peer again a minute later at the earliest.
+    /// key. Once both users have agreed, neither is asked again until one of the sessions is over, such as because its program
+    /// has restarted; then both are. That holds also where the peer has not become a member, because there was no room or the link
+    /// was lost. A question that was not answered in time is no answer: the session asks about the same peer again a minute later
+    /// at the earliest.
     public static let askAtFirstMeeting = askingAtFirstMeeting(nil)
 
     /// The rule of ``askAtFirstMeeting``.
