@@ -196,6 +196,17 @@ import Testing
         #expect(throws: Never.self) { _ = try b.open(.bytes, name) }
     }
 
+    @Test("each end opens 64 streams of programs, beside that for messages and those of relays")
+    func purposes() throws {
+        var (a, b) = pair()
+        let others = [try a.open(.messages, StreamName("")!), try a.open(.relay, name)]
+        let ids = try (0..<64).map { _ in try a.open(.bytes, name) } + (0..<64).map { _ in try b.open(.bytes, name) }
+        #expect(throws: StreamError.tooMany) { _ = try a.open(.bytes, name) }
+        #expect(throws: StreamError.tooMany) { _ = try b.open(.bytes, name) }
+        try exchange(&a, &b)
+        for id in others + ids { #expect(a.isOpen(id) && b.isOpen(id)) }
+    }
+
     @Test(
         "R7: a protocol violation ends the link",
         arguments: [

@@ -8,9 +8,9 @@ package import NearshareCrypto
 package struct ByteStreams: Sendable {
     /// The limits for the streams of one link.
     package struct Limits: Sendable, Hashable {
-        /// Streams that the peer may have open at once.
+        /// Streams of each purpose that the peer may have open at once: the one for messages is none of a program's.
         package var incoming = 64
-        /// Streams that this side may have open at once.
+        /// Streams of each purpose that this side may have open at once.
         package var outgoing = 64
         /// Bytes of each stream that may wait for credit.
         package var sendBuffer = 256 << 10
@@ -93,11 +93,10 @@ package struct ByteStreams: Sendable {
 
     /// Opens a stream; data may follow at once.
     package mutating func open(_ purpose: StreamPurpose, _ name: StreamName) throws(StreamError) -> StreamID {
-        let localCount = streams.keys.count { isLocal($0) }
         // The second bound is out of reach: it takes 2^31 streams on one link. The third is one of a link that carries nothing.
-        guard localCount < limits.outgoing, nextLocal < UInt32.max - 2, control.count < Self.maximumControlCount else {
-            throw .tooMany
-        }
+        guard count(of: purpose, isLocal: true) < limits.outgoing, nextLocal < UInt32.max - 2,
+            control.count < Self.maximumControlCount
+        else { throw .tooMany }
         let id = StreamID(rawValue: nextLocal)
         // Bounded: by the guard.
         nextLocal += 2
@@ -224,7 +223,7 @@ package struct ByteStreams: Sendable {
         guard control.count < Self.maximumControlCount else {
             throw MalformedInput("stream: opened without reading the replies")
         }
-        guard streams.keys.count(where: { !isLocal($0) }) < limits.incoming else {
+        guard count(of: purpose, isLocal: false) < limits.incoming else {
             control.append(.reset(id, .streamLimit))
             return
         }
@@ -269,6 +268,11 @@ package struct ByteStreams: Sendable {
         guard let stream = streams[id], stream.isDone else { return }
         streams[id] = nil
         if !stream.receiving.isDiscarding { done.insert(id) }
+    }
+
+    /// The number of open streams of one side and purpose.
+    private func count(of purpose: StreamPurpose, isLocal wanted: Bool) -> Int {
+        streams.count { isLocal($0.key) == wanted && $0.value.purpose == purpose }
     }
 
     private func isLocal(_ id: StreamID) -> Bool { (id.rawValue % 2 == 1) == isInitiator }
