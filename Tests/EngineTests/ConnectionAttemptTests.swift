@@ -21,6 +21,13 @@ import Testing
         }
     }
 
+    @Test("the timeout of an invitation bounds the attempt to connect") func bounded() async throws {
+        try await withSilence { _, session, destination, _ in
+            let error = await #expect(throws: SessionError.self) { try await session.invite(destination, timeout: .seconds(1)) }
+            if case .timedOut? = error {} else { Issue.record("\(String(describing: error))") }
+        }
+    }
+
     @Test("attempts end with the node") func stopped() async throws {
         try await withSilence { node, session, destination, isConnecting in
             let invitation = Task { try await session.invite(destination) }

@@ -11,7 +11,7 @@ extension Node {
     ///   - searchTimeout: bound on the search, by default 5 seconds.
     ///   - context: bytes for the invited program, none by default: at most 1024.
     ///   - secret: at least one byte, proven to the peer without being sent; see `InvitationPolicy.secret(_:)`. nil for none.
-    ///   - timeout: time that the invited user has to answer, once the peer is reached: 1 to 600 seconds, by default 30.
+    ///   - timeout: bound on all after the search: connecting, and the other user's answer; 1 to 600 seconds, by default 30.
     /// - Returns: the member that joined.
     /// - Throws: ``NodeError`` when no peer or several match, or without discovery; `CancellationError` when the task is cancelled
     ///   during the search; ``SessionError`` as `Session.invite(_:context:secret:timeout:)`. Invalid arguments and an ended session are reported before the search.

@@ -71,20 +71,27 @@ extension Node {
     }
 
     /// Opens a link to the first of several addresses that answers, see ``AddressRace``.
-    func connect(toFirstOf addresses: [LinkAddress]) async throws(NodeError) -> any StreamLink {
+    /// - Parameter deadline: bound on all attempts, beside that on each; nil for none.
+    func connect(
+        toFirstOf addresses: [LinkAddress], until deadline: MonotonicInstant? = nil
+    ) async throws(NodeError) -> any StreamLink {
         try await AddressRace.first(
             over: addresses, discarding: { $0.close() },
-            { address throws(NodeError) in try await self.connect(to: address) })
+            { address throws(NodeError) in try await self.connect(to: address, until: deadline) })
     }
 
     /// Opens a link to an address, unless the task is cancelled or the node stops before.
-    func connect(to address: LinkAddress) async throws(NodeError) -> any StreamLink {
+    func connect(
+        to address: LinkAddress, until deadline: MonotonicInstant? = nil
+    ) async throws(NodeError) -> any StreamLink {
         let transport: any StreamTransport
         switch address.medium {
         case .network: transport = settings.transport
         case .bluetooth: transport = try await openRadio().transport
         }
-        let (timeout, stopping) = (settings.limits.connectTimeout, self.stopping)
+        let limit = settings.limits.connectTimeout
+        let timeout = deadline.map { min(limit, max($0 - settings.clock(), .milliseconds(1))) } ?? limit
+        let stopping = self.stopping
         typealias Attempt = Swift.Result<any StreamLink, NodeError>
         let attempt = await withTaskGroup(of: Attempt?.self) { group -> Attempt? in
             group.addTask {

@@ -9,8 +9,8 @@ extension Session {
     /// - Parameters:
     ///   - context: bytes for the invited program, none by default: at most 1,024 bytes.
     ///   - secret: at least one byte, proven to the other side and not sent; see ``InvitationPolicy/secret(_:)``. nil for none.
-    ///   - timeout: time in which the other user can answer: 1 to 600 seconds, by default 30. It begins when the peer is reached:
-    ///     connecting to an address takes 5 seconds more at most.
+    ///   - timeout: bound on the whole call, in which this node connects and the other user answers: 1 to 600 seconds, by default
+    ///     30. An answer that is on its way is awaited for 2 seconds more.
     /// - Returns: the new member's identifier, once both sides agree.
     /// - Throws: ``SessionError``, of these cases:
     ///   - ``SessionError/declined`` and ``SessionError/timedOut(_:)``: the other user or program has declined, or has not answered.
@@ -24,9 +24,7 @@ extension Session {
         _ destination: PeerDestination, context: [UInt8] = [], secret: [UInt8]? = nil, timeout: Duration = .seconds(30)
     ) async throws(SessionError) -> PeerID {
         try checkInvitation(context: context, secret: secret, timeout: timeout)
-        let invitation = SessionFrame.invite(
-            id, timeout: .seconds(timeout.components.seconds), proof: [], context: context)
-        return try await connectAndInvite(invitation, secret: secret, to: destination, timeout: timeout)
+        return try await connectAndInvite(context, secret: secret, to: destination, timeout: timeout)
     }
 
     /// Checks the arguments of an invitation, and that this session can invite.
@@ -55,8 +53,7 @@ extension Session {
         }
         guard let count else { throw .unavailable("this node has just joined the room, and does not know all members yet") }
         // The link adds whether this session remembers the peer's key.
-        let invitation = SessionFrame.invite(id, timeout: timeout, proof: [], context: [count])
-        return try await connectAndInvite(invitation, room: room, to: destination, timeout: timeout)
+        return try await connectAndInvite([count], room: room, to: destination, timeout: timeout)
     }
 
     /// The reason for which the session itself does not invite a peer at present, so that no user is asked in vain; nil for none.
@@ -67,10 +64,11 @@ extension Session {
     }
 
     /// Connects to a peer and invites it, at one address after the other, until it has answered.
+    /// - Parameter context: the bytes that the invitation carries.
     private func connectAndInvite(
-        _ invitation: SessionFrame, secret: [UInt8]? = nil, room: Room? = nil, to destination: PeerDestination,
-        timeout: Duration
+        _ context: [UInt8], secret: [UInt8]? = nil, room: Room? = nil, to destination: PeerDestination, timeout: Duration
     ) async throws(SessionError) -> PeerID {
+        let deadline = node.settings.clock() + timeout
         // A member has its slot already.
         let needsSlot = !(destination.id.map { isMember($0) } ?? false)
         let refusal: SessionError? = state.withLock { state in
@@ -86,14 +84,18 @@ extension Session {
         while true {
             let link: any StreamLink
             do {
-                link = try await node.connect(toFirstOf: addresses)
+                link = try await node.connect(toFirstOf: addresses, until: deadline)
             } catch {
                 if Task.isCancelled { throw .cancelled }
                 throw state.withLock(\.end) ?? SessionError(error)
             }
+            let rest = deadline - node.settings.clock()
+            // Whole seconds, rounded up: the peer does not give up first.
+            let seconds = min(rest + .nanoseconds(999_999_999), SessionFrame.maximumTimeout).components.seconds
+            let invitation = SessionFrame.invite(id, timeout: .seconds(max(seconds, 1)), proof: [], context: context)
             let (outcome, isInvited) = await invite(
                 over: link, invitation, secret: secret, room: room, expected: destination.id,
-                as: room == nil ? .program : .room, timeout: timeout)
+                as: room == nil ? .program : .room, timeout: rest)
             switch outcome {
             case .success(let id): return id
             case .failure(let error):
@@ -104,12 +106,15 @@ extension Session {
                 }
                 // Any host can announce an address of the peer: it may be at another one (D1).
                 addresses.removeAll { $0 == link.remote }
-                if isInvited || addresses.isEmpty || error == Self.questionElsewhere { throw error }
+                if isInvited || addresses.isEmpty || error == Self.questionElsewhere || deadline <= node.settings.clock() {
+                    throw error
+                }
             }
         }
     }
 
     /// Invites the peer at the other end of a link.
+    /// - Parameter timeout: bound on the handshake and the answer.
     /// - Returns: the outcome, and whether the peer could receive the invitation.
     func invite(
         over link: any StreamLink, _ invitation: SessionFrame, secret: [UInt8]? = nil, room: Room?, expected: PeerID?,
@@ -126,10 +131,14 @@ extension Session {
         }
         if asksUser, let expected { recordQuestion(about: expected, until: node.settings.clock() + timeout + Self.answerGrace) }
         defer { if let expected { recordQuestion(about: expected, until: nil) } }
-        // The handshake has a timeout of its own; the other user has all of this one.
-        await firstResult(of: { _ = await outgoingLink.invited.value }, { _ = await outcome.value })
-        if outgoingLink.invited.current == nil, let failure = outcome.current { return (failure, false) }
-        if let result = await Self.first(outcome, within: timeout + Self.answerGrace) { return (result, true) }
+        let deadline = node.settings.clock() + timeout
+        await withTimeout(timeout) {
+            await firstResult(of: { _ = await outgoingLink.invited.value }, { _ = await outcome.value })
+        }
+        let isInvited = outgoingLink.invited.current != nil
+        if !isInvited, let failure = outcome.current { return (failure, false) }
+        let rest = isInvited ? deadline - node.settings.clock() + Self.answerGrace : .zero
+        if let result = await Self.first(outcome, within: rest) { return (result, isInvited) }
         let awaitsTrust = outgoingLink.awaitsTrust
         if !Task.isCancelled { outgoingLink.recordUnanswered(now: node.settings.clock()) }
         driver.send(.withdraw(id))
@@ -138,7 +147,7 @@ extension Session {
         return (
             .failure(
                 awaitsTrust ? .untrusted(Self.unansweredQuestion) : .timedOut("the invitation was not answered in time")),
-            true
+            isInvited
         )
     }
 
