@@ -8,7 +8,8 @@ extension Node {
     /// is left like any session, with ``Session/leave(waiting:)``.
     ///
     /// A node with another secret, or without one, is in another session: nothing reports it, because nothing of a secret can be
-    /// seen from outside.
+    /// seen from outside. A room with a secret and one without are different rooms of one name, and a node can be in both. Open and
+    /// asking are one room, and all secrets are one as well: joining with a second one throws.
     ///
     /// Nodes that meet later, or again, merge their members, up to the limit of the settings. Those beyond it stay outside, alone or
     /// among themselves, and join as soon as there is room. No event reports that a node is outside: ``Session/members`` is empty
