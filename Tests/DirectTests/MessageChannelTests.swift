@@ -232,15 +232,18 @@ private struct ChannelPair {
         try pair.settle(link)
         #expect(pair.waiting[1].count < sentCount)
         let unread = pair.waiting[1].count
-        // Set as often as there is room, it leaves room to urgent messages.
-        let metadata = try StructuredValue.string(String(repeating: "a", count: 1021)).encoded()
-        var metadataCount = 0
-        while metadataCount < 4096, pair.ends[0].hasRoomForMetadata {
-            pair.ends[0].append(metadata: metadata)
-            try pair.settle(link)
-            metadataCount += 1
+        // Changed thousands of times, it takes no room from messages.
+        func changeMetadata() throws {
+            let (start, unacknowledged) = (pair.metadata[1].count, pair.ends[0].unacknowledgedByteCount)
+            for number in 0..<5000 as Range<Int64> {
+                pair.ends[0].setMetadata(try StructuredValue.integer(number).encoded())
+                try pair.settle(link)
+            }
+            let expected = (0..<5000 as Range<Int64>).map { StructuredValue.integer($0) }
+            #expect(Array(pair.metadata[1].dropFirst(start)) == expected)
+            #expect(pair.ends[0].unacknowledgedByteCount == unacknowledged)
         }
-        #expect(pair.metadata[1].count == metadataCount && (100..<4096).contains(metadataCount))
+        try changeMetadata()
         let urgent = SessionMessage(bytes: [7])
         #expect(pair.ends[0].hasRoomForUrgent)
         let ticket = pair.ends[0].append(urgent, isUrgent: true)
@@ -252,11 +255,12 @@ private struct ChannelPair {
             try pair.settle(link)
         }
         #expect(pair.waiting[1].count <= 4096)
+        try changeMetadata()
         while !pair.waiting[1].isEmpty {
             pair.take(1)
             try pair.settle(link)
         }
-        #expect(pair.areEmpty && pair.ends[0].hasRoomForMetadata && pair.ends[0].isAcknowledged(ticket, of: 0) == true)
+        #expect(pair.areEmpty && pair.ends[0].isAcknowledged(ticket, of: 0) == true)
     }
 
     @Test func `limits above the default have no effect`() {
@@ -346,33 +350,67 @@ private struct ChannelPair {
         #expect(pair.areEmpty)
     }
 
-    @Test("metadata arrives in order, is acknowledged without the program, and is no message") func metadata() throws {
+    @Test("of metadata that waits only the latest is sent, before messages, and it is no message") func metadata() throws {
         var pair = ChannelPair()
         pair.readsAtOnce = false
         let link = pair.connect()
-        pair.ends[0].append(metadata: try StructuredValue.string("first").encoded())
-        try pair.settle(link)
-        #expect(pair.areEmpty)
         pair.append(0..<1)
+        for name in ["first", "second", "third"] { pair.ends[0].setMetadata(try StructuredValue.string(name).encoded()) }
         try pair.settle(link)
-        pair.ends[0].append(metadata: try StructuredValue.string("second").encoded())
+        #expect(pair.metadata == [[], [.string("third")]])
+        #expect(pair.waiting[1].map(\.bytes) == numbers(0..<1) && pair.ends[0].unacknowledgedCount == 1)
+        pair.ends[0].setMetadata(try StructuredValue.string("fourth").encoded())
+        pair.append(1..<2)
+        pair.send(from: 0, on: link, upTo: 1)
+        try pair.deliver(to: 1, on: link)
+        #expect(pair.metadata[1].last == .string("fourth") && pair.waiting[1].count == 1)
         try pair.settle(link)
-        #expect(pair.metadata == [[], [.string("first"), .string("second")]])
-        #expect(pair.waiting[1].map(\.bytes) == numbers(0..<1))
-        // Acknowledgements are in order.
-        #expect(pair.ends[0].unacknowledgedCount == 2)
         pair.take(1)
         try pair.settle(link)
-        #expect(pair.areEmpty)
+        #expect(pair.areEmpty && !pair.ends[0].hasFrame(for: pair.links[link].ids[0]))
     }
 
-    @Test("S18: metadata that is too long or malformed is a violation, and more than the window allows as well")
+    @Test("metadata is sent again on each new link, and an older value that arrives later has no effect")
+    func metadataOnLinks() throws {
+        var pair = ChannelPair()
+        let first = pair.connect()
+        try pair.settle(first)
+        pair.ends[0].setMetadata(try StructuredValue.string("old").encoded())
+        // In flight on the first link.
+        pair.send(from: 0, on: first)
+        pair.ends[0].setMetadata(try StructuredValue.string("new").encoded())
+        let second = pair.connect()
+        try pair.settle(second)
+        try pair.deliver(to: 1, on: first)
+        #expect(pair.metadata[1] == [.string("new")])
+        // Lost with the newer link, it goes over the older one.
+        pair.ends[0].setMetadata(try StructuredValue.string("lost").encoded())
+        pair.send(from: 0, on: second)
+        pair.cut(second)
+        try pair.settle(first)
+        #expect(pair.metadata[1] == [.string("new"), .string("lost")])
+        for name in ["one", "two"] {
+            pair.ends[1].setMetadata(try StructuredValue.string(name).encoded())
+            try pair.settle(first)
+        }
+        // A peer without its state gets it as well.
+        pair.cut(first)
+        pair.ends[1] = MessageChannel(epoch: 33)
+        try pair.settle(pair.connect())
+        #expect(pair.metadata[1] == [.string("new"), .string("lost"), .string("lost")])
+        // The metadata of the restarted end counts, though its number is lower than that of the earlier one.
+        pair.ends[1].setMetadata(try StructuredValue.string("again").encoded())
+        try pair.settle(pair.links.count - 1)
+        #expect(pair.metadata[0] == [.string("one"), .string("two"), .string("again")])
+    }
+
+    @Test(
+        "S18: metadata that is too long or malformed is a violation, also before the resume frame, and an old value is dropped")
     func hostileMetadata() throws {
-        func receive(_ bytes: [UInt8], count: UInt64 = 1, behind unread: UInt64 = 0) throws {
+        func receive(_ bytes: [UInt8], count: UInt64 = 1) throws {
             var (channel, link) = try started()
-            for number in 0..<unread { _ = try channel.receive(frame(1, number, 0, tail: [0]), on: link) }
-            for number in unread..<unread + count {
-                let event = try channel.receive(frame(1, number, 0, tail: [3] + bytes), on: link)
+            for number in 0..<count {
+                let event = try channel.receive(frame(3, number + 1, tail: bytes), on: link)
                 #expect(event == .metadata(try StructuredValue(decoding: bytes[...])))
             }
         }
@@ -384,9 +422,14 @@ private struct ChannelPair {
         for bytes in [tooLong, [], [0xff], [0xf6, 0xf6], [UInt8](repeating: 0x81, count: 17) + [0xf6]] {
             #expect(throws: MalformedInput.self) { try receive(bytes) }
         }
-        // Nothing after an unread message is acknowledged.
-        try receive([0xf6], count: 4095, behind: 1)
-        #expect(throws: MalformedInput.self) { try receive([0xf6], count: 4096, behind: 1) }
+        var (channel, link) = try started()
+        for (number, isNew) in [(0, false), (.max, true), (.max, false), (5, false)] as [(UInt64, Bool)] {
+            let event = try channel.receive(frame(3, number, tail: [0xf6]), on: link)
+            #expect(event == (isNew ? .metadata(.null) : nil))
+        }
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(3, 5, tail: [0xff]), on: link) }
+        let early = channel.attach()
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(3, 1, tail: [0xf6]), on: early) }
     }
 
     @Test func `links from before a restart carry nothing more`() throws {
@@ -538,7 +581,9 @@ private struct ChannelPair {
         for _ in 0..<200 {
             let link = links.randomElement(using: &random)!
             func field() -> UInt64 { fields.randomElement(using: &random)! }
-            switch Int.random(in: 0..<9, using: &random) {
+            switch Int.random(in: 0..<11, using: &random) {
+            case 8: channel.setMetadata([0xf6])
+            case 9: _ = try? channel.receive(frame(3, field(), tail: [0xf6]), on: link)
             case 0: _ = try? channel.receive(frame(0, field(), field(), field()), on: link)
             case 1...2: _ = try? channel.receive(frame(1, field(), field(), tail: random.bytes(3)), on: link)
             case 3: _ = try? channel.receive(frame(2, field()), on: link)

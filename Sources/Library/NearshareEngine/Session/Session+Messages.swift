@@ -271,7 +271,7 @@ extension Session {
 
     private func handle(_ frames: [[UInt8]], from link: SessionLink) throws(MalformedInput) {
         let now = node.settings.clock()
-        let (arrival, hasReceiptWaiters, hasMetadataToSend, hasNewDeadline) = state.withLock { state in
+        let (arrival, hasReceiptWaiters, hasNewDeadline) = state.withLock { state in
             let arrival = state.members.receive(frames, on: link)
             // A restart begins a link, so it precedes the messages.
             if let lostCount = arrival?.lostCount { emit(.restarted(link.peer, lost: lostCount)) }
@@ -282,7 +282,7 @@ extension Session {
                 let hasUndelivered = state.members.unacknowledgedCount(of: link.peer) > 0
                 hasNewDeadline = state.slow.recordDelivery(to: link.peer, hasUndelivered: hasUndelivered, now: now)
             }
-            return (arrival, state.receiptWaiterCount > 0, state.members.hasMetadataToSend, hasNewDeadline)
+            return (arrival, state.receiptWaiterCount > 0, hasNewDeadline)
         }
         if hasNewDeadline { timer.wake() }
         guard let arrival else { return }
@@ -290,8 +290,6 @@ extension Session {
         for replaced in arrival.replacedLinks { replaced.driver.close(.replaced) }
         if !arrival.messages.isEmpty { notifyArrival() }
         if arrival.hasNewMetadata { emitMetadata(of: link.peer) }
-        // Sends the metadata for which there was no room.
-        if hasMetadataToSend, arrival.makesRoom || arrival.lostCount != nil { update { _ in } }
         if arrival.hasFrames { link.wake() }
         if arrival.makesRoom || hasReceiptWaiters { progress.notifyAll() }
         if let failure = arrival.failure { throw failure }

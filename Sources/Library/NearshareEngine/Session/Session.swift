@@ -247,7 +247,8 @@ public final class Session: Sendable {
     public var founder: PeerID? { state.withLock { $0.members.roster.founder?.fingerprint.peerID } }
 
     /// Sets what this node tells all other members about itself, those that join later included, as ``Member/metadata``. The
-    /// latest value counts. Members older than this version ignore it.
+    /// latest value counts: it arrives whatever the programs of the others leave unread, and values before it may not be seen.
+    /// Members older than this version ignore it.
     /// - Parameter value: at most 1024 bytes when encoded; a value that encodes as null for none, such as `Card?.none`.
     /// - Throws: `EncodingError` or `StructuredValue.Invalid` for a value that cannot be encoded,
     ///   ``SessionError/invalidParameter(_:)`` for a too large one; the reason of ``ended`` once the session is over, and

@@ -32,7 +32,7 @@ struct SessionMembers {
     private static let maximumClosedCount = 64
     /// This node's encoded metadata; nil before the program has set any.
     private var ownMetadata: [UInt8]?
-    /// Members to whose channels the latest metadata is still to be appended.
+    /// Members to which no link has been open since the latest metadata was set, or the last one was lost.
     private var metadataReceivers: Set<PeerID> = []
     /// This node's addresses, the latest first.
     private var addresses: [SessionMember.Address] = []
@@ -147,23 +147,20 @@ struct SessionMembers {
 
     mutating func setOwnMetadata(_ encoded: [UInt8]) {
         ownMetadata = encoded
+        for index in memberships.values.indices { memberships.values[index].channel.setMetadata(encoded) }
         metadataReceivers = Set(roster.memberIDs)
     }
 
-    var hasMetadataToSend: Bool { !metadataReceivers.isEmpty }
-
-    /// Appends this node's metadata to the channels with room and a link, and asks for links to members without one.
+    /// Sends this node's metadata over the links of its channels, and asks for links to members without one.
     /// - Returns: the links to wake, and whether connection attempts may be due.
     mutating func sendMetadata() -> (links: [SessionLink], needsLinks: Bool) {
-        guard let ownMetadata else { return ([], false) }
         var wakened: [SessionLink] = []
         var needsLinks = false
         for id in metadataReceivers.sorted() {
             let links = links(to: id)
             if links.isEmpty {
                 if roster.state(of: id).isConnected, roster.demandLink(to: id) { needsLinks = true }
-            } else if memberships[id]?.channel.hasRoomForMetadata == true {
-                memberships[id]?.channel.append(metadata: ownMetadata)
+            } else {
                 metadataReceivers.remove(id)
                 wakened += links
             }
@@ -214,6 +211,8 @@ struct SessionMembers {
         guard let membership = memberships[link.peer], memberships[link.peer]?.remove(link) == true else { return }
         updateReachability(of: link.peer, now: now)
         if !membership.channel.isEmpty { roster.demandLink(to: link.peer) }
+        // The link may have been lost with the latest metadata on its way.
+        if ownMetadata != nil, links(to: link.peer).isEmpty { metadataReceivers.insert(link.peer) }
     }
 
     /// Removes all links, and the messages of all channels, which stay for receipts.
@@ -250,7 +249,9 @@ struct SessionMembers {
     func hasChannel(to member: PeerID) -> Bool { memberships[member] != nil }
 
     mutating func addChannel(_ channel: MessageChannel, to member: PeerID) {
-        memberships[member] = SessionMembership(channel: channel)
+        var membership = SessionMembership(channel: channel)
+        if let ownMetadata { membership.channel.setMetadata(ownMetadata) }
+        memberships[member] = membership
     }
 
     func hasRoom(for member: PeerID, isUrgent: Bool) -> Bool { memberships[member]?.hasRoom(isUrgent: isUrgent) ?? true }
@@ -305,10 +306,7 @@ struct SessionMembers {
     }
 
     mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> SessionMembership.Arrival? {
-        let arrival = memberships[link.peer]?.receive(frames, on: link)
-        // Unacknowledged messages are lost, metadata included.
-        if arrival?.lostCount != nil, ownMetadata != nil { metadataReceivers.insert(link.peer) }
-        return arrival
+        memberships[link.peer]?.receive(frames, on: link)
     }
 
     mutating func nextBatch(for link: SessionLink, byteCount: Int) -> [UInt8]? {

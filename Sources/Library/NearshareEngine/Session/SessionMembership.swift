@@ -67,7 +67,6 @@ struct SessionMembership {
 
     mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> Arrival {
         let (hadRoom, hadRoomForUrgent) = (channel.hasRoom, channel.hasRoomForUrgent)
-        let hadRoomForMetadata = channel.hasRoomForMetadata
         let unreadCount = channel.unacknowledgedCount
         var arrival = Arrival()
         arrival.messages.reserveCapacity(frames.count)
@@ -95,8 +94,7 @@ struct SessionMembership {
         arrival.hasFrames = channel.hasFrame(for: link.channelLink)
         arrival.hasDeliveries = channel.unacknowledgedCount < unreadCount
         arrival.makesRoom =
-            (!hadRoom && channel.hasRoom) || (!hadRoomForUrgent && channel.hasRoomForUrgent)
-            || (!hadRoomForMetadata && channel.hasRoomForMetadata) || channel.isEmpty
+            (!hadRoom && channel.hasRoom) || (!hadRoomForUrgent && channel.hasRoomForUrgent) || channel.isEmpty
         return arrival
     }
 

@@ -9,14 +9,14 @@ enum ChannelFrame: Sendable, Hashable {
     case message(number: UInt64, acknowledged: UInt64, kind: UInt8, bytes: ArraySlice<UInt8>)
     /// All messages below this number were delivered to the program.
     case acknowledgement(UInt64)
-
-    /// The kind of a message with the sender's metadata.
-    static let metadataKind: UInt8 = 3
+    /// The sender's metadata, with the number of the change. It takes no room in the window: a receiver holds the latest one.
+    case metadata(revision: UInt64, bytes: ArraySlice<UInt8>)
 
     private enum FrameType {
         static let resume: UInt8 = 0
         static let message: UInt8 = 1
         static let acknowledgement: UInt8 = 2
+        static let metadata: UInt8 = 3
     }
 
     var encoded: [UInt8] {
@@ -41,6 +41,12 @@ enum ChannelFrame: Sendable, Hashable {
             writer.write(FrameType.acknowledgement)
             writer.write(number)
             return writer.bytes
+        case .metadata(let revision, let bytes):
+            var writer = ByteWriter(reserving: 9 + bytes.count)
+            writer.write(FrameType.metadata)
+            writer.write(revision)
+            writer.write(bytes)
+            return writer.bytes
         }
     }
 
@@ -64,6 +70,8 @@ enum ChannelFrame: Sendable, Hashable {
         case FrameType.acknowledgement:
             self = .acknowledgement(try reader.readInteger())
             try reader.finish()
+        case FrameType.metadata:
+            self = .metadata(revision: try reader.readInteger(), bytes: reader.readRemaining())
         default: return nil
         }
     }

@@ -8,6 +8,8 @@ struct ChannelLinks: Sendable {
         var next: UInt64?
         /// The latest acknowledgement sent on the link.
         var acknowledged: UInt64 = 0
+        /// The number of the latest change of metadata that was sent on the link.
+        var metadataRevision: UInt64 = 0
     }
 
     private var links: [Link] = []

@@ -8,6 +8,8 @@ package import NearshareBase
 ///
 ///     each link:   attached ── peer's resume ──► sending from there ── detached ──► (other links continue)
 ///
+/// Metadata is no message, but state: each link carries the latest value once, whatever messages wait.
+///
 /// The parts are ``SendQueue``, ``DroppedTickets``, ``ReceiveWindow`` and ``ChannelLinks``.
 package struct MessageChannel: Sendable {
     /// Limits on the messages in flight to one member.
@@ -21,16 +23,11 @@ package struct MessageChannel: Sendable {
         /// The window of every receiver.
         package init() {}
 
-        /// The part of the limits that is kept for urgent messages and metadata: other messages do not fill it.
-        var reserve: Limits { divided(by: 8) }
-
-        /// The part of the reserve that metadata does not fill, and that metadata may wait in.
-        var metadataReserve: Limits { divided(by: 16) }
-
-        private func divided(by divisor: Int) -> Limits {
+        /// The part of the limits that is kept for urgent messages: other messages do not fill it.
+        var reserve: Limits {
             var part = self
-            part.maximumUnacknowledgedByteCount /= divisor
-            part.maximumUnacknowledgedCount /= divisor
+            part.maximumUnacknowledgedByteCount /= 8
+            part.maximumUnacknowledgedCount /= 8
             return part
         }
     }
@@ -76,8 +73,15 @@ package struct MessageChannel: Sendable {
         case outdated
     }
 
+    /// This member's metadata with the number of its changes.
+    private struct OwnMetadata: Sendable {
+        var bytes: [UInt8]
+        var revision: UInt64
+    }
+
     private enum DueFrame {
         case resume
+        case metadata(OwnMetadata)
         case message(SendQueue.Entry, number: UInt64)
         case acknowledgement
     }
@@ -100,6 +104,10 @@ package struct MessageChannel: Sendable {
     private var links = ChannelLinks()
     private var sendQueue = SendQueue()
     private var receiveWindow: ReceiveWindow
+    /// This member's latest metadata; nil before any was set.
+    private var ownMetadata: OwnMetadata?
+    /// The number of the latest change of the peer's metadata since its last restart.
+    private var peerMetadataRevision: UInt64 = 0
     /// Messages that were dropped before a link carried them, since the last restart of the peer and before it.
     private var dropped = DroppedTickets()
     private var lastDropped = DroppedTickets()
@@ -123,9 +131,6 @@ package struct MessageChannel: Sendable {
 
     /// Whether another urgent message may wait, whatever else does.
     package var hasRoomForUrgent: Bool { sendQueue.hasRoomForUrgent(Self.window) }
-
-    /// Whether metadata can be appended, whatever other messages wait.
-    package var hasRoomForMetadata: Bool { sendQueue.hasRoomForMetadata(Self.window) }
 
     /// Whether all messages are acknowledged.
     package var isEmpty: Bool { sendQueue.count == 0 }
@@ -152,12 +157,12 @@ package struct MessageChannel: Sendable {
         return sendQueue.append(message, isUrgent: isUrgent, expiry: expiry)
     }
 
-    /// Appends this member's metadata, which the peer acknowledges without its program. It goes before messages that wait, as an
-    /// urgent one.
-    /// - Precondition: ``hasRoomForMetadata``, and at most ``SessionMember/maximumMetadataByteCount`` bytes.
-    package mutating func append(metadata: [UInt8]) {
+    /// Sets this member's metadata in place of an earlier one. It goes before messages that wait, on the present link and on each
+    /// new one.
+    /// - Precondition: At most ``SessionMember/maximumMetadataByteCount`` bytes.
+    package mutating func setMetadata(_ metadata: [UInt8]) {
         precondition(metadata.count <= SessionMember.maximumMetadataByteCount)
-        sendQueue.append(SessionMessage(bytes: metadata), isUrgent: true, isMetadata: true)
+        ownMetadata = OwnMetadata(bytes: metadata, revision: (ownMetadata?.revision ?? 0).addingClamped(1))
     }
 
     /// The next time at which ``dropExpired(now:)`` may have something to drop.
@@ -234,6 +239,7 @@ package struct MessageChannel: Sendable {
         // The peer sends no message before it, so its unread messages stay bounded however often it restarts.
         guard link.hasResumed else { return receiveWindow.hasRoomForEpoch(Self.window) ? .resume : nil }
         guard let next = link.next, links.preferred?.id == id else { return nil }
+        if let ownMetadata, ownMetadata.revision > link.metadataRevision { return .metadata(ownMetadata) }
         // Messages that were acknowledged over another link are skipped.
         let number = max(next, sendQueue.firstNumber)
         if let entry = sendQueue.message(number, within: Self.window) { return .message(entry, number: number) }
@@ -249,12 +255,15 @@ package struct MessageChannel: Sendable {
         case .resume:
             links.update(id) { $0.hasResumed = true }
             return ChannelFrame.resume(ownEpoch: ownEpoch, peerEpoch: peerEpoch ?? 0, expected: receiveWindow.expected).encoded
+        case .metadata(let metadata):
+            links.update(id) { $0.metadataRevision = metadata.revision }
+            return ChannelFrame.metadata(revision: metadata.revision, bytes: metadata.bytes[...]).encoded
         case .message(let entry, let number):
             links.update(id) { $0.next = number.addingClamped(1) }
             if number == sendQueue.nextNumber { sendQueue.assignNextNumber() }
             recordAcknowledgement(on: id)
             return ChannelFrame.message(
-                number: number, acknowledged: receiveWindow.firstUndelivered, kind: entry.wireKind,
+                number: number, acknowledged: receiveWindow.firstUndelivered, kind: entry.message.kind.rawValue,
                 bytes: entry.message.bytes[...]
             ).encoded
         case .acknowledgement:
@@ -287,7 +296,7 @@ package struct MessageChannel: Sendable {
             guard let kind = SessionMessage.Kind(rawValue: kind) else {
                 receiveWindow.skip()
                 isAcknowledgementDue = true
-                return kind == ChannelFrame.metadataKind ? .metadata(try Self.metadata(decoding: bytes)) : nil
+                return nil
             }
             let message = SessionMessage(kind: kind, bytes: Array(bytes))
             receiveWindow.store(message)
@@ -296,6 +305,13 @@ package struct MessageChannel: Sendable {
             try requireResumed(id)
             try sendQueue.acknowledge(below: number)
             return nil
+        case .metadata(let revision, let bytes):
+            try requireResumed(id)
+            let value = try Self.metadata(decoding: bytes)
+            // Another link may have carried a later one.
+            guard revision > peerMetadataRevision else { return nil }
+            peerMetadataRevision = revision
+            return .metadata(value)
         case nil: return nil
         }
     }
@@ -336,6 +352,7 @@ package struct MessageChannel: Sendable {
             generation += 1
             sendQueue.restart()
             receiveWindow.restart()
+            peerMetadataRevision = 0
             // Links without a resume frame may belong to the new epoch.
             links.detachResumed()
         }

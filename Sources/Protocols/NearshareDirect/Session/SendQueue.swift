@@ -2,7 +2,7 @@ internal import NearshareBase
 
 /// The sending part of a ``MessageChannel``: messages that wait for a link, the urgent ones first, and those that a link has
 /// carried, which have numbers and are kept until they are acknowledged. An eighth of the receiver's window is kept for urgent
-/// messages and metadata, which arrive while the others fill the rest unread.
+/// messages, which arrive while the others fill the rest unread.
 ///
 ///     append ──► waiting: urgent ─┬─► sent: numbered ──► acknowledged
 ///                         normal ─┘
@@ -10,14 +10,9 @@ internal import NearshareBase
 struct SendQueue: Sendable {
     struct Entry: Sendable {
         let message: SessionMessage
-        /// Whether the message is the sender's metadata, which is not delivered as a message.
-        fileprivate let isMetadata: Bool
         /// The time at which it is dropped, unless a link has carried it before.
         fileprivate let expiry: MonotonicInstant?
         fileprivate let ticket: MessageChannel.Ticket
-
-        /// The kind in the frame that carries it.
-        var wireKind: UInt8 { isMetadata ? ChannelFrame.metadataKind : message.kind.rawValue }
     }
 
     /// First in, first out, without moving the rest at each removal.
@@ -101,21 +96,14 @@ struct SendQueue: Sendable {
     /// Whether fewer urgent messages wait than the reserve of the window holds, whatever else does.
     func hasRoomForUrgent(_ window: MessageChannel.Limits) -> Bool { urgent.hasRoom(window.reserve) }
 
-    /// Whether metadata leaves a part of the reserve to urgent messages, also where it is set often and nothing is read.
-    func hasRoomForMetadata(_ window: MessageChannel.Limits) -> Bool {
-        let reserve = window.metadataReserve
-        return urgent.hasRoom(reserve)
-            && sent.hasRoom(window, for: SessionMember.maximumMetadataByteCount, leaving: reserve)
-    }
-
     @discardableResult
     mutating func append(
-        _ message: SessionMessage, isUrgent: Bool = false, expiry: MonotonicInstant? = nil, isMetadata: Bool = false
+        _ message: SessionMessage, isUrgent: Bool = false, expiry: MonotonicInstant? = nil
     ) -> MessageChannel.Ticket {
         let ticket = MessageChannel.Ticket(isUrgent: isUrgent, number: appended[isUrgent])
         // Bounded: counts messages.
         appended[isUrgent] += 1
-        let entry = Entry(message: message, isMetadata: isMetadata, expiry: expiry, ticket: ticket)
+        let entry = Entry(message: message, expiry: expiry, ticket: ticket)
         if isUrgent { urgent.append(entry) } else { normal.append(entry) }
         if expiry != nil { expiringCount += 1 }
         return ticket
