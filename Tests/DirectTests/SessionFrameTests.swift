@@ -33,7 +33,8 @@ import Testing
             .invite(
                 id, timeout: .seconds(600), proof: [UInt8](repeating: 1, count: 32), context: [UInt8](repeating: 2, count: 1024)
             ),
-            .accept(id), .withdraw(id), .leave(id), .roster(id, []), .roster(id, [fullest]),
+            .accept(id), .withdraw(id), .leave(id), .leaving(id, isDone: false), .leaving(id, isDone: true), .roster(id, []),
+            .roster(id, [fullest]),
             .roster(id, (0..<64).map { member($0) }),
             .datagrams(id, port: 0, tag: 0), .datagrams(id, port: .max, tag: .max), .founder(id, founder, removed: []),
             .founder(id, founder, removed: (0..<64).map { member($0).fingerprint }),
@@ -59,7 +60,7 @@ import Testing
     }
 
     @Test func `frames of other types are not session frames`() throws {
-        let known = FrameType.sessionInvite...FrameType.sessionConfirm
+        let known = FrameType.sessionInvite...FrameType.sessionLeaving
         for type in UInt8.min...UInt8.max where !known.contains(type) {
             #expect(try SessionFrame(decoding: [type, 1, 2]) == nil, "type \(type)")
         }
@@ -133,6 +134,11 @@ import Testing
         var member = Self.member(1)
         member.addresses = [.init(host: host, port: 80)]
         #expect(throws: MalformedInput.self) { try SessionFrame(decoding: SessionFrame.roster(Self.id, [member]).encoded[...]) }
+    }
+
+    @Test func `an unknown step of leaving is refused`() {
+        let encoded = SessionFrame.leaving(Self.id, isDone: true).encoded.dropLast() + [2]
+        #expect(throws: MalformedInput.self) { try SessionFrame(decoding: encoded) }
     }
 
     @Test func `an unknown presence is refused`() {

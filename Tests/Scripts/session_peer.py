@@ -12,6 +12,7 @@ from protocol_peer import CHACHA, CLOSE, HELLO, PING, PONG, REVEAL, Link, counte
 
 OPEN, DATA, CREDIT, FINISH, RESET, DATAGRAM = 0x30, 0x31, 0x32, 0x33, 0x34, 0x35
 INVITE, SESSION_ACCEPT, REFUSE, WITHDRAW, ROSTER, LEAVE, DATAGRAMS = 0x40, 0x41, 0x42, 0x43, 0x44, 0x45, 0x46
+LEAVING = 0x4A
 WINDOW = 262_144
 MESSAGES = 1
 NAME = b"python"
@@ -72,7 +73,7 @@ class SessionLink(Link):
             self.lossy.append(frame[1:])
         elif OPEN <= kind <= RESET:
             self.take_stream(kind, struct.unpack(">I", frame[1:5])[0], frame[5:])
-        elif INVITE <= kind <= DATAGRAMS:
+        elif INVITE <= kind <= DATAGRAMS or kind == LEAVING:
             assert frame[1:17] == self.member.session
             self.take_session(kind, frame[17:])
 
@@ -95,6 +96,9 @@ class SessionLink(Link):
             (port,) = struct.unpack(">H", body[:2])
             self.packet_tag, self.sent_to = body[2:], (self.address[0], port)
             self.story.add("datagrams")
+        elif kind == LEAVING and body == b"\0":
+            # All that is written was sent at once.
+            self.say(LEAVING, b"\1")
         elif kind == LEAVE:
             self.story.add("left")
 

@@ -70,7 +70,8 @@ extension DecoderProperty {
                     fingerprint: members[0].fingerprint, nonce: [UInt8](repeating: 4, count: SessionFounder.nonceByteCount))!,
                 removed: members.map(\.fingerprint)),
             .share(id, [UInt8](repeating: 2, count: SessionFrame.proofByteCount)),
-            .confirm(id, proof: [UInt8](repeating: 3, count: SessionFrame.proofByteCount)),
+            .confirm(id, proof: [UInt8](repeating: 3, count: SessionFrame.proofByteCount)), .leaving(id, isDone: false),
+            .leaving(id, isDone: true),
         ]
     }()
 

@@ -229,8 +229,9 @@ struct LinkReader: Sendable {
     /// Whether a frame is about a session that this link does not belong to. Before it has been accepted, the side that opened
     /// the link can only invite (Q2).
     private func isOutsideSession(_ type: UInt8) -> Bool {
-        (FrameType.sessionRoster...FrameType.sessionDatagrams).contains(type) && parameters.role == .responder
-            && !streams.acceptsIncomingStreams
+        let isOfMember =
+            (FrameType.sessionRoster...FrameType.sessionDatagrams).contains(type) || type == FrameType.sessionLeaving
+        return isOfMember && parameters.role == .responder && !streams.acceptsIncomingStreams
     }
 
     private func isWanted(_ id: TransferID, count: Int) -> Bool {

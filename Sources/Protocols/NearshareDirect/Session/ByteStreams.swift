@@ -86,6 +86,11 @@ package struct ByteStreams: Sendable {
     /// The number of programs' streams of which bytes or the end, as far as the program has written them, are not sent.
     package var unsentCount: Int { streams.values.count { $0.purpose == .bytes && $0.sending.isUnsent } }
 
+    /// Whether the program holds a stream of which the peer's end has not arrived.
+    package var hasIncoming: Bool {
+        streams.values.contains { $0.purpose == .bytes && !$0.receiving.hasEnded && !$0.receiving.isDiscarding }
+    }
+
     /// Whether there are bytes, or the end, to read.
     package func canRead(_ id: StreamID) -> Bool { streams[id]?.receiving.isReadable ?? done.contains(id) }
 

@@ -5,7 +5,8 @@ struct ReceivingPart: Sendable {
     private var queue = ByteQueue()
     private var received: UInt64 = 0
     private var granted = StreamFrame.initialWindow
-    private var hasEnded = false
+    /// Whether the peer has ended the direction: all its bytes have arrived.
+    private(set) var hasEnded = false
     /// Whether the program has read the end.
     private(set) var isFinished = false
     /// Whether the program has abandoned the stream, so that data is discarded.

@@ -58,6 +58,8 @@ package enum FrameType {
     /// A share of the key of a room's secret (section 12.7).
     package static let sessionShare: UInt8 = 0x48
     package static let sessionConfirm: UInt8 = 0x49
+    /// A step of the agreement about the end of a link, before ``sessionLeave``.
+    package static let sessionLeaving: UInt8 = 0x4a
 
     // A ``HotspotFrame`` (`docs/PROTOCOL.md`, section 17).
     package static let hotspotRequest: UInt8 = 0x50

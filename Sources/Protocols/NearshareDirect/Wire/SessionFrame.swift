@@ -27,6 +27,9 @@ package enum SessionFrame: Sendable, Hashable {
     case roster(SessionID, [SessionMember])
     /// The sender leaves the session.
     case leave(SessionID)
+    /// The sender is about to leave the session, and waits for the answer; or, as the answer (`isDone`), has sent what its program had
+    /// finished (``LinkDeparture``).
+    case leaving(SessionID, isDone: Bool)
     /// The sender's UDP port, at the host of this link, and the tag that precedes each of its datagrams.
     case datagrams(SessionID, port: UInt16, tag: UInt64)
     /// The founder of the session, and the members that it has removed. Only the founder's own frame removes members.
@@ -66,6 +69,7 @@ package enum SessionFrame: Sendable, Hashable {
             writer.write([FrameType.sessionRoster] + id.bytes + [UInt8(members.count)])
             for member in members { member.write(to: &writer) }
         case .leave(let id): writer.write([FrameType.sessionLeave] + id.bytes)
+        case .leaving(let id, let isDone): writer.write([FrameType.sessionLeaving] + id.bytes + [isDone ? 1 : 0])
         case .datagrams(let id, let port, let tag):
             writer.write([FrameType.sessionDatagrams] + id.bytes)
             writer.write(port)
@@ -83,7 +87,7 @@ package enum SessionFrame: Sendable, Hashable {
     /// Decodes exactly one frame.
     /// - Returns: nil for a type that is not a session frame.
     package init?(decoding frame: ArraySlice<UInt8>) throws(MalformedInput) {
-        guard let type = frame.first, (FrameType.sessionInvite...FrameType.sessionConfirm).contains(type) else { return nil }
+        guard let type = frame.first, (FrameType.sessionInvite...FrameType.sessionLeaving).contains(type) else { return nil }
         var reader = ByteReader(frame.dropFirst(), of: "session frame")
         let id = try SessionID(from: &reader)
         switch type {
@@ -108,6 +112,10 @@ package enum SessionFrame: Sendable, Hashable {
             }
             self = .roster(id, members)
         case FrameType.sessionLeave: self = .leave(id)
+        case FrameType.sessionLeaving:
+            let step: UInt8 = try reader.readInteger()
+            guard step <= 1 else { throw MalformedInput("session frame: an unknown step of leaving") }
+            self = .leaving(id, isDone: step == 1)
         case FrameType.sessionDatagrams:
             self = .datagrams(id, port: try reader.readInteger(), tag: try reader.readInteger())
         case FrameType.sessionShare: self = .share(id, Array(try reader.readBytes(Self.proofByteCount)))
