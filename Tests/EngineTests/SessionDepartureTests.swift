@@ -182,6 +182,34 @@ import Testing
         }
     }
 
+    @Test(
+        "leaving counts what a member did not get that has gone before, also before it is given up",
+        arguments: Going.allCases, [true, false])
+    func countsGone(_ going: Going, waitsForDeparture: Bool) async throws {
+        for linkKind in LinkKind.allCases {
+            try await TestNetwork.withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
+                let id = network.id(1)
+                for number in 0..<3 { try await sessions[0].send(SessionMessage(bytes: [UInt8(number)])) }
+                let stream = try await sessions[0].openStream(named: "unread", to: id)
+                // The window is full, so the rest stays here.
+                try await stream.write([UInt8](repeating: 1, count: 400_000))
+                stream.finish()
+                let transfers = try await sessions[0].sendResource(
+                    InMemorySource(MemoryContent(file: "a", [1])), to: [id], resumeKey: Stage.resumeKey)
+                // Not answered, until the link ends.
+                let offer = try #require(await sessions[1].resources.first { _ in true })
+                await go(going, 1, network, sessions[1])
+                #expect(await transfers[id]?.result.outcome == .interrupted)
+                if waitsForDeparture { try await sessions[0].wait { $0.state(of: id) == nil } }
+                let undelivered = await sessions[0].leave(waiting: .milliseconds(100))
+                #expect(undelivered.map(\.member) == [id])
+                #expect(undelivered.map(\.messages) == [3] && undelivered.map(\.streams) == [1])
+                #expect(undelivered.map(\.transfers) == [1])
+                withExtendedLifetime(offer) {}
+            }
+        }
+    }
+
     @Test("a member that goes is reported with the number of messages that are lost", arguments: LinkKind.allCases)
     func countsLostMessages(_ linkKind: LinkKind) async throws {
         try await TestNetwork.withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in

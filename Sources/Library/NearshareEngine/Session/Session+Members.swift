@@ -124,6 +124,7 @@ extension Session {
         update { state in
             state.members.updateReachability(of: link.peer, now: now)
             state.slow.recordLink(to: link.peer, now: now)
+            state.transfers.recordLink(to: link.peer)
             guard let own else { return }
             if !own.hosts.isEmpty {
                 state.members.setInterfaceAddresses(own.hosts.map { .init(announcing: $0, port: own.port) })

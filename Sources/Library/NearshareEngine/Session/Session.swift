@@ -109,15 +109,19 @@ public final class Session: Sendable {
         case question(IdentityQuestion)
     }
 
-    /// Content that was handed over, and that a member had not received when this node left.
+    /// Content that was handed over, and that a member had not received when this node left, or when the member itself had gone
+    /// before: by leaving, by its removal, or by the end of its node. Of members that are gone, the latest 64 are counted.
     public struct Undelivered: Sendable, Hashable {
         /// The member that did not receive it.
         public let member: PeerID
-        /// Reliable messages that the member's program had not read.
+        /// Reliable messages that the member's program had not read, those of ``Change/left(_:lost:)`` and
+        /// ``Change/restarted(_:lost:)`` included.
         public let messages: Int
-        /// Byte streams of which some written bytes were not sent, streams to which the program was still writing included.
+        /// Byte streams of which some written bytes were not sent, when this node left or their link ended, streams to which the
+        /// program was still writing included.
         public let streams: Int
-        /// Transfers that had not ended, in either direction. They were cut, and can be resumed.
+        /// Transfers that had not ended, in either direction, and offers and transfers to the member that ended with its link, if it
+        /// was not connected again since. They were cut, and can be resumed.
         public let transfers: Int
     }
 
@@ -299,40 +303,6 @@ public final class Session: Sendable {
                 // Then no probe is answered, and unreliable messages go over the links.
                 node.settings.log.info("no packets for unreliable messages: \(error)")
             }
-        }
-    }
-
-    /// Leaves the session, after reliable messages, finished streams and transfers have arrived, or `waiting` has passed; a
-    /// negative time counts as none, and more than a day as a day. A message has arrived when the member's program has read it.
-    /// Cancelling the task ends the waiting.
-    ///
-    /// New messages, streams, offers, invitations and metadata throw ``SessionError/left`` from the beginning of the call. While the
-    /// call waits, sends that had begun to wait for room go on, and so does writing to open streams. The sequences of the session end
-    /// when the program has read what had arrived before the end; messages that are read after it count as lost at their sender.
-    /// - Parameter waiting: 5 seconds by default.
-    /// - Returns: what had not arrived, for each member concerned, by id; nothing when all has, and when the session was over.
-    @discardableResult
-    public func leave(waiting: Duration = .seconds(5)) async -> [Undelivered] {
-        state.withLock { $0.isLeaving = true }
-        // Calls that wait for a link end.
-        progress.notifyAll()
-        await withTimeout(min(waiting, Self.maximumLeaveTime)) { await self.waitUntilDelivered() }
-        let undelivered = state.withLock { state in state.isOver ? [] : state.undelivered }
-        for link in links { link.driver.send(.leave(id)) }
-        end()
-        return undelivered
-    }
-
-    /// Bounds the time of a leave, so that no sum of times overflows.
-    private static let maximumLeaveTime = Duration.seconds(86_400)
-
-    private func waitUntilDelivered() async {
-        let isDone = { @Sendable in self.state.withLock { $0.isOver || $0.members.areAllMessagesDelivered } }
-        while !Task.isCancelled, !isDone() { await progress.wait(until: isDone) }
-        for link in links { await link.driver.streams.waitUntilFinishedStreamsAreSent() }
-        for transfer in state.withLock({ $0.transfers.running.map(\.transfer) }) {
-            // Unlike the result, the progress ends for a task that is cancelled.
-            for await _ in transfer.progress {}
         }
     }
 
@@ -598,18 +568,6 @@ extension Session.State {
         return SessionConsequences(
             changes: changes, frames: members.drainUpdates(now: now), closingLinks: closingLinks, dueLinks: dueLinks,
             isAttemptDue: isAttemptDue, isSurplus: members.roster.isSurplus(now: now))
-    }
-
-    /// Content that members have not received.
-    fileprivate var undelivered: [Session.Undelivered] {
-        let transferCounts = Dictionary(grouping: transfers.running, by: \.member).mapValues(\.count)
-        return members.roster.memberIDs.compactMap { id in
-            let streams = members.links(to: id).reduce(0) { $0 + $1.driver.streams.unsentCount }
-            let messages = members.unacknowledgedCount(of: id)
-            let transfers = transferCounts[id] ?? 0
-            guard messages + streams + transfers > 0 else { return nil }
-            return Session.Undelivered(member: id, messages: messages, streams: streams, transfers: transfers)
-        }
     }
 }
 

@@ -30,6 +30,8 @@ struct SessionMembers {
     /// The channels of members that have left, for receipts. They contain no messages.
     private var closedChannels: [MessageChannel] = []
     private static let maximumClosedCount = 64
+    /// Messages and streams that members did not receive.
+    private(set) var lost = LostContent()
     /// This node's encoded metadata; nil before the program has set any.
     private var ownMetadata: [UInt8]?
     /// Members to which no link has been open since the latest metadata was set, or the last one was lost.
@@ -116,6 +118,8 @@ struct SessionMembers {
                 let membership = memberships.removeValue(forKey: id)
                 let lost = membership?.channel.unacknowledgedCount ?? 0
                 removed += membership?.links ?? []
+                self.lost.record(messages: lost, of: id)
+                for link in membership?.links ?? [] { recordUnsentStreams(of: link) }
                 memberKeys[id] = nil
                 metadataReceivers.remove(id)
                 if var channel = membership?.channel {
@@ -209,10 +213,20 @@ struct SessionMembers {
     /// Removes a link that has ended.
     mutating func remove(_ link: SessionLink, now: MonotonicInstant) {
         guard let membership = memberships[link.peer], memberships[link.peer]?.remove(link) == true else { return }
+        recordUnsentStreams(of: link)
         updateReachability(of: link.peer, now: now)
         if !membership.channel.isEmpty { roster.demandLink(to: link.peer) }
         // The link may have been lost with the latest metadata on its way.
         if ownMetadata != nil, links(to: link.peer).isEmpty { metadataReceivers.insert(link.peer) }
+    }
+
+    private mutating func recordUnsentStreams(of link: SessionLink) {
+        lost.record(streams: link.driver.streams.unsentCount, of: link.peer)
+    }
+
+    /// The number of streams to a member of which written bytes were not sent, those of ended links included.
+    func unsentStreamCount(of member: PeerID) -> Int {
+        links(to: member).reduce(lost.streamCount(of: member)) { $0 + $1.driver.streams.unsentCount }
     }
 
     /// Removes all links, and the messages of all channels, which stay for receipts.
@@ -306,7 +320,9 @@ struct SessionMembers {
     }
 
     mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> SessionMembership.Arrival? {
-        memberships[link.peer]?.receive(frames, on: link)
+        let arrival = memberships[link.peer]?.receive(frames, on: link)
+        lost.record(messages: arrival?.lostCount ?? 0, of: link.peer)
+        return arrival
     }
 
     mutating func nextBatch(for link: SessionLink, byteCount: Int) -> [UInt8]? {

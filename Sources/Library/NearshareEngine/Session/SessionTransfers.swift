@@ -5,6 +5,8 @@ struct SessionTransfers: Sendable {
     typealias Entry = (member: PeerID, transfer: Transfer)
 
     private var entries: [Entry] = []
+    /// The offers and transfers to each member that ended with its link, and since which it was not connected again.
+    private var cutCounts: [PeerID: Int] = [:]
 
     /// The transfers that have not ended, without the offers of peers that the user has not answered.
     var running: [Entry] { entries.filter { Self.isRunning($0.transfer) } }
@@ -18,13 +20,31 @@ struct SessionTransfers: Sendable {
         }
     }
 
+    /// The transfers of each member that have not ended, and those to it that have ended with its link.
+    var undeliveredCounts: [PeerID: Int] {
+        var counts = cutCounts
+        for (member, transfer) in entries where Self.isRunning(transfer) || Self.isCut(transfer) {
+            counts[member, default: 0] += 1
+        }
+        return counts
+    }
+
+    private static func isCut(_ transfer: Transfer) -> Bool {
+        let progress = transfer.snapshot
+        return progress.direction == .outgoing && progress.phase == .ended(.interrupted)
+    }
+
+    /// Forgets what was cut before: the member is connected again, and the program can send it again.
+    mutating func recordLink(to member: PeerID) { cutCounts[member] = nil }
+
     mutating func append(_ transfer: Transfer, with member: PeerID) { entries.append((member, transfer)) }
 
     /// Removes a transfer whose end is about to be reported.
     /// - Returns: false when it was removed before.
     mutating func remove(_ transfer: Transfer) -> Bool {
         guard let index = entries.firstIndex(where: { $0.transfer === transfer }) else { return false }
-        entries.remove(at: index)
+        let entry = entries.remove(at: index)
+        if Self.isCut(entry.transfer) { cutCounts[entry.member, default: 0] += 1 }
         return true
     }
 
