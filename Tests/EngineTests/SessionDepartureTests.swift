@@ -183,6 +183,52 @@ import Testing
     }
 
     @Test(
+        "what members have finished arrives when they leave together, or when one leaves", arguments: LinkKind.allCases,
+        [[1, 2], [1]])
+    func leaveTogether(_ linkKind: LinkKind, leaving: [Int]) async throws {
+        for (byteCount, isRelayed) in [(350_050, false), (350_050, true), (100, false)] {
+            try await TestNetwork.withSession(
+                of: 3, linkKind, apart: isRelayed ? [(1, 2)] : [], settings: Self.settings
+            ) { network, sessions in
+                let bytes = [UInt8](repeating: 3, count: byteCount)
+                for (writer, reader) in [(1, 2), (2, 1)] {
+                    for _ in 0..<16 {
+                        let stream = try await sessions[writer].openStream(named: "numbers", to: network.id(reader))
+                        try await stream.write(bytes)
+                        stream.finish()
+                    }
+                }
+                let counts = try await withThrowingTaskGroup(of: [Int].self) { group in
+                    for number in leaving {
+                        group.addTask {
+                            #expect(await sessions[number].leave(waiting: .seconds(60)) == [])
+                            return []
+                        }
+                    }
+                    for number in [1, 2] { group.addTask { try await Self.readStreams(of: sessions[number], count: 16) } }
+                    return try await group.reduce(into: [Int]()) { $0 += $1 }
+                }
+                #expect(counts == [Int](repeating: byteCount, count: 32))
+            }
+        }
+    }
+
+    /// Reads streams to their ends.
+    /// - Returns: the number of bytes of each.
+    private static func readStreams(of session: Session, count: Int) async throws -> [Int] {
+        try await withThrowingTaskGroup(of: Int.self) { group in
+            for await stream in session.streams.prefix(count) {
+                group.addTask {
+                    var byteCount = 0
+                    for try await bytes in stream { byteCount += bytes.count }
+                    return byteCount
+                }
+            }
+            return try await group.reduce(into: [Int]()) { $0.append($1) }
+        }
+    }
+
+    @Test(
         "leaving counts what a member did not get that has gone before, also before it is given up",
         arguments: Going.allCases, [true, false])
     func countsGone(_ going: Going, waitsForDeparture: Bool) async throws {

@@ -18,6 +18,8 @@ final class LinkStreams: Sendable {
         var isClosed = false
         /// Programs write no more: the session of the link is over, and the link about to close.
         var hasEndedWriting = false
+        /// Streams in ``LinkStreams/opened`` that the session has not handled.
+        var unhandledCount = 0
     }
 
     /// Receives the bytes of a stream; nil when no more will come: at its end, and when it was reset.
@@ -159,6 +161,15 @@ final class LinkStreams: Sendable {
 
     /// Whether the peer may open streams: the link belongs to a session.
     var acceptsIncomingStreams: Bool { state.withLock { $0.acceptsIncomingStreams } }
+
+    /// Whether the program holds a stream of which the peer's end has not arrived.
+    var hasIncoming: Bool { state.withLock { !$0.isClosed && $0.streams.hasIncoming } }
+
+    /// Whether the session has handled all streams that the peer has opened.
+    var areAllHandled: Bool { state.withLock { $0.unhandledCount == 0 } }
+
+    /// Records that the session has handled a stream of ``opened``.
+    func recordHandledStream() { state.withLock { $0.unhandledCount -= 1 } }
 
     /// The number of open streams.
     var count: Int { state.withLock { $0.streams.count } }
@@ -322,8 +333,13 @@ final class LinkStreams: Sendable {
                 case .opened(let id, let purpose, let name):
                     if !state.acceptsIncomingStreams {
                         state.streams.reset(id, reason: .refused)
-                    } else if case .dropped = openedContinuation.yield((id, purpose, name)) {
-                        state.streams.reset(id, reason: .streamLimit)
+                    } else {
+                        switch openedContinuation.yield((id, purpose, name)) {
+                        // Bounded: as the buffer of the sequence.
+                        case .enqueued: state.unhandledCount += 1
+                        case .dropped: state.streams.reset(id, reason: .streamLimit)
+                        default: break
+                        }
                     }
                 case .readable(let id), .writable(let id), .finished(let id), .reset(let id, _):
                     waiting += state.waiting.removeValue(forKey: id) ?? []

@@ -8,6 +8,10 @@ extension Session {
     /// negative time counts as none, and more than a day as a day. A message has arrived when the member's program has read it.
     /// Cancelling the task ends the waiting.
     ///
+    /// The other direction is waited for as well: a member sends the streams that its program has finished before this node goes, as
+    /// far as this program reads them, and one that leaves at the same time also its messages. A member that does not answer within
+    /// a second is waited for only if it leaves as well, or streams from it have not ended.
+    ///
     /// New messages, streams, offers, invitations and metadata throw ``SessionError/left`` from the beginning of the call. While the
     /// call waits, sends that had begun to wait for room go on, and so does writing to open streams. The sequences of the session end
     /// when the program has read what had arrived before the end; messages that are read after it count as lost at their sender.
@@ -18,7 +22,16 @@ extension Session {
         state.withLock { $0.isLeaving = true }
         // Calls that wait for a link end.
         progress.notifyAll()
-        await withTimeout(min(waiting, Self.maximumLeaveTime)) { await self.waitUntilDelivered() }
+        // Those of members that leave before this node are among them.
+        let presentLinks = links
+        if waiting > .zero {
+            for link in presentLinks { announceDeparture(on: link) }
+        }
+        await withTimeout(min(waiting, Self.maximumLeaveTime)) {
+            await self.waitUntilDelivered()
+            await self.waitUntilOthersAreDone()
+            await self.waitUntilStreamsAreHandled(of: presentLinks)
+        }
         let undelivered = state.withLock { state in state.isOver ? [] : state.undelivered }
         for link in links { link.driver.send(.leave(id)) }
         end()
@@ -36,6 +49,51 @@ extension Session {
             // Unlike the result, the progress ends for a task that is cancelled.
             for await _ in transfer.progress {}
         }
+    }
+
+    /// Announces on a link that this node leaves, once both ends have agreed to join.
+    func announceDeparture(on link: SessionLink) {
+        guard link.isComplete.load(ordering: .acquiring), link.departure.withLock({ $0.announce() }) else { return }
+        link.driver.send(.leaving(id, isDone: false))
+    }
+
+    /// Waits until the other members have sent what their programs had finished.
+    private func waitUntilOthersAreDone() async {
+        await withTimeout(Self.departureAnswerTime) { await self.waitForDepartureAnswers { _ in true } }
+        await waitForDepartureAnswers { $0.departure.withLock(\.isPeerLeaving) || $0.driver.streams.hasIncoming }
+    }
+
+    private func waitForDepartureAnswers(on isAwaited: @escaping @Sendable (SessionLink) -> Bool) async {
+        let isDone = { @Sendable in
+            !self.links.contains { link in
+                link.isComplete.load(ordering: .acquiring) && !link.departure.withLock(\.isPeerDone) && isAwaited(link)
+            }
+        }
+        while !Task.isCancelled, !isDone() { await progress.wait(until: isDone) }
+    }
+
+    /// Time in which each member answers that is not busy, and whose link is not broken.
+    private static let departureAnswerTime = Duration.seconds(1)
+
+    /// Waits until the streams that have arrived on links, which may have ended meanwhile, are among the events.
+    private func waitUntilStreamsAreHandled(of links: [SessionLink]) async {
+        let isDone = { @Sendable in self.isOver || links.allSatisfy { $0.driver.streams.areAllHandled } }
+        while !Task.isCancelled, !isDone() { await progress.wait(until: isDone) }
+    }
+
+    /// Answers a member that leaves, once it has all streams that the program has finished; while this node leaves as well, also
+    /// once the member's program has read all messages.
+    func answerDeparture(on link: SessionLink) async {
+        let areMessagesRead = { @Sendable in
+            self.state.withLock { state in
+                state.isOver || !state.isLeaving || state.members.unacknowledgedCount(of: link.peer) == 0
+            }
+        }
+        await link.driver.streams.waitUntilFinishedStreamsAreSent()
+        while !Task.isCancelled, !areMessagesRead() { await progress.wait(until: areMessagesRead) }
+        // Open streams may have been finished meanwhile.
+        await link.driver.streams.waitUntilFinishedStreamsAreSent()
+        link.driver.send(.leaving(id, isDone: true))
     }
 }
 

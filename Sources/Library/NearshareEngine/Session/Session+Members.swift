@@ -144,6 +144,7 @@ extension Session {
         if link.relay == nil, let datagrams {
             link.driver.send(.datagrams(id, port: datagrams.port, tag: link.datagramTag))
         }
+        if state.withLock(\.isLeaving) { announceDeparture(on: link) }
     }
 
     /// Removes a link that has ended.
@@ -168,6 +169,8 @@ extension Session {
             other.driver.send(state.withLock { $0.members.roster.rosterFrame })
         }
         for other in others { other.wake() }
+        // A leave waits for the answer on each link.
+        if state.withLock(\.isLeaving) { progress.notifyAll() }
     }
 
     private static let replacedError = SessionError.unavailable(
@@ -194,6 +197,12 @@ extension Session {
             }
         case .leave(id):
             update { $0.members.roster.recordDeparture(of: link.peer, now: now) }
+        case .leaving(id, isDone: false):
+            guard link.departure.withLock({ $0.receiveAnnouncement() }) else { return }
+            node.start { await self.answerDeparture(on: link) }
+        case .leaving(id, isDone: true):
+            link.departure.withLock { $0.receiveAnswer() }
+            progress.notifyAll()
         case .founder(id, let founder, let removed):
             let isRemoved = update {
                 $0.members.roster.receive(founder, removed: removed, from: link.peer, now: now)
@@ -211,6 +220,11 @@ extension Session {
         var hasMessages = link.isInitiator
         for await (streamID, purpose, name) in link.driver.streams.opened {
             let stream = ByteStream(streamID, name, link.driver.streams, with: link.peer)
+            defer {
+                link.driver.streams.recordHandledStream()
+                // A leave waits for it.
+                if state.withLock(\.isLeaving) { progress.notifyAll() }
+            }
             switch purpose {
             case .bytes: emit(stream)
             case .messages:

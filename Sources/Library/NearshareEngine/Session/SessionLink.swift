@@ -31,6 +31,8 @@ final class SessionLink: Sendable {
     let datagramPath: Mutex<DatagramPath>
     /// Whether both ends accept streams and offers on the link.
     let isComplete = Atomic(false)
+    /// The agreement about the end of the link, when one of its ends leaves the session.
+    let departure = Mutex(LinkDeparture())
     /// State of writing to the message stream; one thread at a time.
     let output = Mutex(Output())
 
