@@ -117,13 +117,14 @@ struct ConversationStoreTests {
         try insertArrival(3, by: ben, "a word of ben")
         let piece = try #require(
             TextFragment(sender: anna, textID: "2", index: 0, count: 2, text: "a text that is "))
-        #expect(try store.addFragment(piece, isFriend: false, now: WallTime(milliseconds: 1)) == nil)
+        #expect(try store.addFragment(piece, isFriend: false, now: WallTime(milliseconds: 1)) == .incomplete)
         try store.removeMessages(of: .peer(anna))
         #expect(try store.arrivals(after: 0, limit: 10).map(\.number) == [2, 3])
         #expect(try !scratch.holds("secret of anna"))
         let rest = try #require(TextFragment(sender: anna, textID: "2", index: 1, count: 2, text: "still arriving"))
         #expect(
-            try store.addFragment(rest, isFriend: false, now: WallTime(milliseconds: 2)) == "a text that is still arriving")
+            try store.addFragment(rest, isFriend: false, now: WallTime(milliseconds: 2))
+                == .whole("a text that is still arriving"))
         try store.removeMessages(of: .publicRoom)
         #expect(try store.arrivals(after: 0, limit: 10).map(\.number) == [2, 3])
     }
@@ -204,19 +205,21 @@ struct ConversationStoreTests {
 
     @Test("M4: pieces of a text are joined in any order, doubled or not; what never becomes whole is bounded")
     func pieces() throws {
-        func piece(_ id: String, _ index: Int, of count: Int = 3, at time: Int64 = 0) throws -> String? {
+        func piece(_ id: String, _ index: Int, of count: Int = 3, at time: Int64 = 0) throws -> FragmentOutcome {
             let piece = TextFragment(sender: anna, textID: id, index: index, count: count, text: "\(index)")!
             return try store.addFragment(piece, isFriend: false, now: WallTime(milliseconds: time))
         }
-        #expect(try piece("t", 2) == nil)
-        #expect(try piece("t", 0) == nil)
-        #expect(try piece("t", 0) == nil)
-        #expect(try piece("t", 1) == "012")
-        #expect(try piece("t", 1) == nil)
+        #expect(try piece("t", 2) == .incomplete)
+        #expect(try piece("t", 0) == .incomplete)
+        #expect(try piece("t", 0) == .repetition)
+        #expect(try piece("t", 1) == .whole("012"))
+        // Once the line is stored, its sender may send it again: it is complete, and nothing is stored.
+        _ = try store.insert(line("t", in: .peer(anna), by: anna, "012"))
+        for index in 0..<3 { #expect(try piece("t", index) == .repetition) }
         // The oldest of too many is forgotten: its other pieces don't make it whole.
-        #expect(try piece("old", 0, of: 2, at: 1) == nil)
-        for number in 0..<16 { #expect(try piece("n\(number)", 0, at: 2 + Int64(number)) == nil) }
-        #expect(try piece("old", 1, of: 2, at: 100) == nil)
+        #expect(try piece("old", 0, of: 2, at: 1) == .incomplete)
+        for number in 0..<16 { #expect(try piece("n\(number)", 0, at: 2 + Int64(number)) == .incomplete) }
+        #expect(try piece("old", 1, of: 2, at: 100) == .incomplete)
         #expect(TextFragment(sender: anna, textID: "x", index: 3, count: 3, text: "") == nil)
         #expect(TextFragment(sender: anna, textID: "x", index: 0, count: 65, text: "") == nil)
         #expect(TextFragment(sender: anna, textID: "", index: 0, count: 2, text: "") == nil)
@@ -308,7 +311,7 @@ struct ConversationStoreTests {
         var limits = ConversationLimits()
         (limits.untrustedConversations, limits.untrustedBytes, limits.fragments, limits.arrivals) = (5, 20_000, 10, 10)
         let store = try SQLiteConversationStore(directory: scratch.path, limits: limits)
-        func piece(_ index: Int, by sender: PeerID, isFriend: Bool = false, at time: Int64) throws -> String? {
+        func piece(_ index: Int, by sender: PeerID, isFriend: Bool = false, at time: Int64) throws -> FragmentOutcome {
             let piece = TextFragment(sender: sender, textID: "t", index: index, count: 2, text: "\(index)")!
             return try store.addFragment(piece, isFriend: isFriend, now: WallTime(milliseconds: time))
         }
@@ -320,18 +323,18 @@ struct ConversationStoreTests {
             _ = try store.insert(arrival, isFriend: isFriend)
         }
         _ = try store.insert(line("friend", in: .peer(anna), by: anna, String(repeating: "x", count: 3_000)), isFriend: true)
-        #expect(try piece(0, by: anna, isFriend: true, at: 0) == nil)
+        #expect(try piece(0, by: anna, isFriend: true, at: 0) == .incomplete)
         try insertArrival(0, by: anna, isFriend: true)
         for number in 1...50 as ClosedRange<UInt8> {
             let stranger = PeerID(fitting: [7, number])
             _ = try store.insert(line("hello", in: .peer(stranger), by: stranger, String(repeating: "x", count: 2_000)))
-            #expect(try piece(0, by: stranger, at: Int64(number)) == nil)
+            #expect(try piece(0, by: stranger, at: Int64(number)) == .incomplete)
             try insertArrival(number, by: stranger)
         }
         #expect(try store.messages(of: .peer(anna), before: nil, limit: 5).map(\.id) == ["friend"])
         #expect(try store.conversations().count == 1 + 5)
-        #expect(try piece(1, by: PeerID(fitting: [7, 1]), at: 60) == nil)
-        #expect(try piece(1, by: anna, isFriend: true, at: 60) == "01")
+        #expect(try piece(1, by: PeerID(fitting: [7, 1]), at: 60) == .incomplete)
+        #expect(try piece(1, by: anna, isFriend: true, at: 60) == .whole("01"))
         #expect(try store.arrivals(after: 0, limit: 50).map(\.number) == [1] + Array(43...51))
     }
 

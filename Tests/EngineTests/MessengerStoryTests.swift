@@ -316,7 +316,7 @@ struct MessengerStoryTests {
         }
     }
 
-    @Test("a text received in two parts is one message")
+    @Test("a text received twice, or again in parts, is one message")
     func twice() async throws {
         let stage = Stage(.memory)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -328,6 +328,10 @@ struct MessengerStoryTests {
                 let line = try await adaMessenger.sendLine("hello", in: .peer(bea.id))
                 #expect(await firstArrival(received) != nil)
                 _ = try adaMessenger.send(.object(["text": .string("hello"), "id": .string(line.id)]), using: .full(bea.id))
+                // And as a part of a long one.
+                _ = try adaMessenger.send(
+                    .object(["text": .string("he"), "id": .string(line.id), "part": .integer(0), "of": .integer(2)]),
+                    using: .full(bea.id))
                 _ = try adaMessenger.send(.object(["text": .string("the end")]), using: .full(bea.id))
                 #expect(
                     await first(received) { if case .chatMessage(let line, _) = $0 { line.text == "the end" } else { false } }

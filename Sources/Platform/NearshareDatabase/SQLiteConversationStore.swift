@@ -454,9 +454,13 @@ package final class SQLiteConversationStore: ConversationStore {
 
     package func addFragment(
         _ fragment: TextFragment, isFriend: Bool, now: WallTime
-    ) throws(StorageError) -> String? {
+    ) throws(StorageError) -> FragmentOutcome {
         try file.write { [limits] database in
             let (sender, textID) = (Blob(fragment.sender.bytes), fragment.textID)
+            let hasLine = try Bool.fetchOne(
+                database, sql: "SELECT EXISTS (SELECT 1 FROM line WHERE conversation = ? AND author = ? AND id = ?)",
+                arguments: [Conversation.peer(fragment.sender).text, sender, textID])
+            if hasLine == true { return .repetition }
             // Another number of parts belongs to another text, or is invalid.
             try database.execute(
                 sql: "DELETE FROM piece WHERE sender = ? AND textID = ? AND count <> ?",
@@ -468,13 +472,14 @@ package final class SQLiteConversationStore: ConversationStore {
                 arguments: [
                     sender, textID, fragment.index, fragment.count, fragment.text, now.milliseconds, isFriend,
                 ])
+            guard database.changesCount > 0 else { return .repetition }
             let texts = try String.fetchAll(
                 database, sql: "SELECT text FROM piece WHERE sender = ? AND textID = ? ORDER BY place",
                 arguments: [sender, textID])
             if texts.count == fragment.count {
                 try database.execute(
                     sql: "DELETE FROM piece WHERE sender = ? AND textID = ?", arguments: [sender, textID])
-                return texts.joined()
+                return .whole(texts.joined())
             }
             try database.execute(
                 sql: """
@@ -489,7 +494,7 @@ package final class SQLiteConversationStore: ConversationStore {
                         ORDER BY time LIMIT max(0, (SELECT count(*) FROM piece) - ?1))
                     """,
                 arguments: [limits.fragments])
-            return nil
+            return .incomplete
         }
     }
 

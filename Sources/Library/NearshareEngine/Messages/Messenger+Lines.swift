@@ -234,9 +234,13 @@ extension Messenger {
                     break
                 }
                 let isFriend = node.friends().contains(sender.id)
-                if let whole = try store.addFragment(piece, isFriend: isFriend, now: node.wallClock()) {
+                switch try store.addFragment(piece, isFriend: isFriend, now: node.wallClock()) {
+                case .incomplete: break
+                case .whole(let whole):
                     try storeLine(
                         whole, id: id, from: sender, isBundle: true, written: Self.timeOfWriting(written, of: message))
+                // Sent again as another bundle, like a whole line.
+                case .repetition: return
                 }
             }
         }

@@ -68,6 +68,15 @@ package struct TextFragment: Sendable, Hashable {
     }
 }
 
+/// The consequence of a received fragment for its text.
+package enum FragmentOutcome: Sendable, Hashable {
+    case incomplete
+    /// No fragment is missing any more. All of them were removed.
+    case whole(String)
+    /// The fragment, or a message of its sender with the id of the text, is stored already.
+    case repetition
+}
+
 /// The payload of a bundle that was delivered to this node, kept for programs that ask later.
 package struct ReceivedBundle: Sendable, Hashable {
     /// Position in the order of arrival, from 1; 0 before it is stored.
@@ -149,8 +158,7 @@ package protocol ConversationStore: Sendable {
 
     /// Stores a fragment of a long text.
     /// - Parameter isFriend: whether the sender is a friend, of whom nothing is removed for the sake of others.
-    /// - Returns: the whole text when no fragment is missing any more; its fragments are removed then.
-    func addFragment(_ fragment: TextFragment, isFriend: Bool, now: WallTime) throws(StorageError) -> String?
+    func addFragment(_ fragment: TextFragment, isFriend: Bool, now: WallTime) throws(StorageError) -> FragmentOutcome
 
     /// Stores a received bundle.
     /// - Parameter isFriend: whether the sender is a friend, of whom nothing is removed for the sake of others.
