@@ -29,6 +29,31 @@ import Testing
         #expect(victim.router.peers.count <= PeerTable.capacity && victim.router.peers.degree <= 6)
     }
 
+    @Test("M2, M16: a flood on the links of eleven machines keeps no line of a contact on another one from being read")
+    func contactBesideFlood() throws {
+        var victim = AttackedRouter(links: 12)
+        let anna = UntrustedPeer(seed: 80)
+        victim.act { router, _ in router.setContacts([anna.id: anna.identity.signingKey.publicKey]) }
+        victim.receive(try anna.announcement(at: victim.now, capabilities: [.fileOffers, .bundles]), from: 11)
+        try victim.answerChallenge(as: anna, on: 11)
+        #expect(victim.router.isNeighbour(anna.id))
+        for number in 0..<11 {
+            let mallory = UntrustedPeer(seed: 81_000 + UInt64(number))
+            victim.receive(try mallory.announcement(at: victim.now), from: number)
+            // A forged packet is not remembered, so each one is checked.
+            let forged = try MeshPacket(
+                type: .message, timestamp: victim.now, sender: mallory.id, payload: Array("junk".utf8)[...],
+                signature: [UInt8](repeating: 1, count: 64)
+            ).encoded()
+            for _ in 0..<100 { victim.receive(forged, from: number) }
+        }
+        let lines = (0..<150).map { "line \($0)" }
+        for (number, line) in lines.enumerated() {
+            victim.receive(try anna.message(line, at: victim.now + UInt64(number)), from: 11)
+        }
+        #expect(victim.events.texts == lines)
+    }
+
     @Test("M16: the neighbour's neighbour is known, whatever an attacker further away announces over the same link")
     func nearBeforeFar() throws {
         var victim = AttackedRouter()

@@ -68,6 +68,7 @@ import Testing
         var clock = now
         for number in [1, 2] as [UInt64] {
             budgets.open(link(number), from: .address("\(number)"), MeshRouter.Settings(), now: now)
+            budgets.setKnown(true, on: link(number))
         }
         func admitted(_ byteCount: Int, isSigned: Bool, _ number: UInt64) -> Int {
             (0..<100).count { _ in
@@ -99,6 +100,7 @@ import Testing
         open(1, "a")
         open(2, "a")
         open(3, "b")
+        table.budgets.setKnown(true, on: link(3))
         #expect([1, 2, 3].map { admitted($0) } == [10, 1, 11])
         for number in [1, 2] as [UInt64] { table.close(link(number), now: now) }
         open(4, "a", at: 1)
@@ -156,6 +158,70 @@ import Testing
         }
         let (twelve, one) = (admittedCount(linkCount: 12, .frames), admittedCount(linkCount: 1, .frames))
         #expect((7_150...7_600).contains(twelve) && (7_700...7_850).contains(one))
+    }
+
+    @Test(
+        "M2: twelve addresses without a contact exceed the rate of costly work and of texts by their bursts alone",
+        arguments: [LinkWork.frames, .signatures, .publicTexts])
+    func severalAddresses(work: LinkWork) {
+        var settings = MeshRouter.Settings()
+        (settings.frameBurst, settings.framesPerSecond) = (1_200, 120)
+        (settings.signatureBurst, settings.signaturesPerSecond) = (1_200, 120)
+        (settings.publicTextBurst, settings.publicTextBytesPerSecond) = (1_200, 120)
+        /// The work that is admitted in a minute after the burst, of links that ask for ten times as much: of the first, and of all.
+        func admittedCounts(addressCount: UInt64, isKnown: Bool = false) -> (first: Int, all: Int) {
+            var budgets = LinkBudgets()
+            for number in 0..<addressCount {
+                budgets.open(link(number), from: .address("\(number)"), settings, now: now)
+                budgets.setKnown(isKnown, on: link(number))
+            }
+            var (first, all) = (0, 0)
+            for turn in 0..<7_200 {
+                let clock = now + .milliseconds(10 * turn)
+                for each in 0..<12 as Range<UInt64> {
+                    let isAdmitted = budgets.consume(work, on: link(each % addressCount), now: clock)
+                    guard isAdmitted, turn >= 1_200 else { continue }
+                    all += 1
+                    if each % addressCount == 0 { first += 1 }
+                }
+            }
+            return (first, all)
+        }
+        let unknown = admittedCounts(addressCount: 12)
+        #expect((7_150...7_600).contains(unknown.all))
+        // A twelfth of the rate, whatever the others ask for.
+        #expect(unknown.first >= 590)
+        // Contacts have full rates, each of its own: all that these ask for.
+        #expect(admittedCounts(addressCount: 12, isKnown: true).all == 72_000)
+        // An address has all of its rate while there is no other.
+        #expect((7_700...7_850).contains(admittedCounts(addressCount: 1).all))
+    }
+
+    @Test("M2, R3: a flood from other addresses limits no contact's link, costs a small one nothing, and makes no excess of it")
+    func besideOtherAddresses() {
+        var budgets = LinkBudgets()
+        for number in 1...11 as ClosedRange<UInt64> {
+            budgets.open(link(number), from: .address("\(number)"), MeshRouter.Settings(), now: now)
+        }
+        for (number, address) in [(20, "friend"), (21, "newcomer")] as [(UInt64, String)] {
+            budgets.open(link(number), from: .address(address), MeshRouter.Settings(), now: now)
+        }
+        budgets.setKnown(true, on: link(20))
+        func admittedCount(_ count: Int, on number: UInt64) -> Int {
+            (0..<count).count { _ in
+                budgets.admitFrame(byteCount: 300, isPlain: true, isUnrelayed: true, on: link(number), now: now)
+                    && budgets.admitSignature(byteCount: 100, on: link(number), now: now)
+            }
+        }
+        let flood = (1...11 as ClosedRange<UInt64>).reduce(0) { $0 + admittedCount(1_000, on: $1) }
+        // One burst, a twelfth of it for each link, and what each has for nothing.
+        #expect((600...600 + 11 * 52).contains(flood))
+        #expect(admittedCount(600, on: 20) == 600)
+        #expect(admittedCount(40, on: 21) == 40)
+        // More than its share: what others have used up is no fault of its own.
+        let late = admittedCount(100, on: 21)
+        #expect(late < 100)
+        #expect([20, 21].map { budgets.excess(of: link($0), now: now) } == [0, 0])
     }
 
     @Test("M16: a link that is opened again gets its former share, and one new neighbour; others keep theirs") func churn() {

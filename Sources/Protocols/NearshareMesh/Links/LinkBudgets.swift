@@ -16,6 +16,12 @@ internal import NearshareBase
 /// one neighbour adds 2.3 MiB a second when it is text of which a quarter is left. Bytes that are read, and what is relayed, are not
 /// charged twice: twelve files at once, at 0.8 MB a second each, need more than one rate.
 ///
+/// All sources whose neighbours are no contacts have one more full rate in common, of the work that costs processor time and of texts
+/// (``LinkWork/isSharedByUnknown``): addresses cost little, so twelve of them cause about as much work as one (M2). Shares pay first
+/// here, too, and work that they pay for is charged to that rate up to a debt of one second, so each link keeps a twelfth of a rate
+/// whatever the others send. Links on which a contact has proven its key are exempt, and so is the only source. What this rate rejects
+/// is no excess of the neighbour: others have used it up.
+///
 /// Each link has 16 plain frames of up to 1 KiB that are read although both accounts are used up or in debt: what a newcomer sends
 /// until its key is proven. A source that opens and closes links gains little by these: `MeshLinkPacer` serves at most 64 links of
 /// one address within 2 s, which makes 512 frames and 512 KiB a second, a tenth and a sixteenth of the source's rates, and 144 links
@@ -45,6 +51,8 @@ struct LinkBudgets: Sendable {
         let share: Int?
         /// Whether no neighbour was found on the link yet.
         var isNew = true
+        /// Whether a contact of the user has proven its key on the link.
+        var isKnown = false
         /// Work that costs nothing, by its kind: what a newcomer needs to be known, to prove its key and to write a first text.
         var free: [LinkWork: Int] = [.signatures: 1, .directedSignatures: 4, .sealedPayloads: 2]
         /// Small frames that are read beyond the rates.
@@ -57,6 +65,10 @@ struct LinkBudgets: Sendable {
 
     private var accounts: [MeshLinkSource: Account] = [:]
     private var members: [MeshLinkID: Member] = [:]
+    /// The rates that all sources without a contact have in common; nil before the first link.
+    private var unknown: LinkRates?
+    /// Whether links of several sources are no contacts'.
+    private var hasSeveralUnknownSources = false
 
     func source(of link: MeshLinkID) -> MeshLinkSource? { members[link]?.source }
 
@@ -84,10 +96,28 @@ struct LinkBudgets: Sendable {
         accounts[source] = account
         let excess = TokenBucket(capacity: Self.toleratedBurst, perSecond: Self.toleratedPerSecond, now: now)
         members[link] = Member(source: source, share: share, excess: excess)
+        if unknown == nil { unknown = LinkRates(settings, now: now) }
+        countUnknownSources()
+    }
+
+    /// Records whether the neighbour that has proven its key on a link is a contact of the user.
+    mutating func setKnown(_ isKnown: Bool, on link: MeshLinkID) {
+        members[link]?.isKnown = isKnown
+        countUnknownSources()
+    }
+
+    private mutating func countUnknownSources() {
+        hasSeveralUnknownSources = Set(members.values.lazy.filter { !$0.isKnown }.map(\.source)).count > 1
+    }
+
+    /// Whether the work of a link counts towards the rate that all sources without a contact have in common.
+    private func isShared(_ work: LinkWork, of member: Member) -> Bool {
+        hasSeveralUnknownSources && !member.isKnown && work.isSharedByUnknown
     }
 
     mutating func close(_ link: MeshLinkID, now: MonotonicInstant) {
         guard let member = members.removeValue(forKey: link), var account = accounts[member.source] else { return }
+        countUnknownSources()
         account.linkCount -= 1
         if let share = member.share { account.shares[share].freed = now }
         if account.linkCount == 0 { account.closed = now }
@@ -115,7 +145,8 @@ struct LinkBudgets: Sendable {
         {
             members[link]?.excess.charge(1)
         }
-        return isAdmitted
+        guard isAdmitted, isShared(work, of: member) else { return isAdmitted }
+        return unknown?.consume(work, cost, now: now) == true
     }
 
     /// The number of a neighbour's own requests that were rejected, and of its own frames beyond the link's share, above what is
@@ -130,14 +161,17 @@ struct LinkBudgets: Sendable {
         return max(0, -bucket.balance(now: now))
     }
 
-    /// Accounts for work that was done. The link's share pays where it holds the whole cost; otherwise the common account does,
-    /// which may go into debt. Work during that debt is charged to the share as well.
+    /// Accounts for work that was done. The link's share pays where it holds the whole cost; otherwise the common accounts do,
+    /// which may go into debt. Work during such a debt is charged to the share as well.
     mutating func charge(_ work: LinkWork, _ cost: Double, on link: MeshLinkID, now: MonotonicInstant) {
         guard let member = members[link], !consumeShare(work, cost, of: member, now: now) else { return }
-        if let share = member.share, accounts[member.source]?.common.isInDebt(work, now: now) == true {
-            accounts[member.source]?.shares[share].rates.charge(work, cost)
-        }
+        let isShared = isShared(work, of: member)
+        let isInDebt =
+            accounts[member.source]?.common.isInDebt(work, now: now) == true
+            || isShared && unknown?.isInDebt(work, now: now) == true
+        if let share = member.share, isInDebt { accounts[member.source]?.shares[share].rates.charge(work, cost) }
         accounts[member.source]?.common.charge(work, cost)
+        if isShared { unknown?.charge(work, cost) }
     }
 
     /// Accounts for work that a link's share pays.
@@ -150,6 +184,7 @@ struct LinkBudgets: Sendable {
         if work.isExpensive, let count = accounts[member.source]?.linkCount, count > 1 {
             accounts[member.source]?.common.drain(work, cost, now: now)
         }
+        if isShared(work, of: member) { unknown?.drain(work, cost, now: now) }
         return true
     }
 
@@ -296,6 +331,9 @@ enum LinkWork: Int, CaseIterable, Sendable {
         default: false
         }
     }
+
+    /// Whether all sources without a contact have one rate in common (M2): also for texts, of which storing one takes milliseconds.
+    var isSharedByUnknown: Bool { isExpensive || self == .publicTexts || self == .sealedPayloads }
 
     /// Whether the work takes more of the processor than of memory or of other links.
     var isExpensive: Bool {

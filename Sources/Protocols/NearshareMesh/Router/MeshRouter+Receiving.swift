@@ -272,8 +272,9 @@ extension MeshRouter {
 
     /// Records that a peer has proven its key on a link.
     mutating func recordProof(of id: PeerID, on link: MeshLinkID) {
-        guard peers.prove(id, on: link), let peer = peers.peer(id) else { return }
-        emit(.peerChanged(peer))
+        guard peers.prove(id, on: link) else { return }
+        links.budgets.setKnown(peers.isContact(id), on: link)
+        if let peer = peers.peer(id) { emit(.peerChanged(peer)) }
     }
 
     private mutating func handleLeave(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) -> Handling {

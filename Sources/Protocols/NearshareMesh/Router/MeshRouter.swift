@@ -189,7 +189,13 @@ package struct MeshRouter: Sendable {
     package static let maximumIncomingLinkCount = 12
 
     /// Sets the user's contacts with their signing keys. Whatever others announce, they stay known and no peer takes their ids.
-    package mutating func setContacts(_ contacts: [PeerID: SigningPublicKey]) { peers.setContacts(contacts) }
+    package mutating func setContacts(_ contacts: [PeerID: SigningPublicKey]) {
+        peers.setContacts(contacts)
+        for link in links.ids {
+            guard let neighbour = peers.provenNeighbour(on: link) else { continue }
+            links.budgets.setKnown(peers.isContact(neighbour), on: link)
+        }
+    }
 
     /// The keys that a peer has announced, or stated since.
     package func keys(of id: PeerID) -> (agreementKey: AgreementPublicKey, signingKey: SigningPublicKey)? {
