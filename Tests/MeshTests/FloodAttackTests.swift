@@ -54,6 +54,21 @@ import Testing
         #expect(victim.events.texts == lines)
     }
 
+    @Test("M12: a newcomer that has only written to everyone counts for the link on which it is known, until that is closed")
+    func shareOfNewcomer() throws {
+        var victim = AttackedRouter(links: 0)
+        let (anna, ben) = (UntrustedPeer(seed: 82), UntrustedPeer(seed: 83))
+        for number in 1...2 {
+            victim.act { $0.linkUp(AttackedRouter.link(number), .stream, from: .address("\(number)"), now: $1) }
+        }
+        victim.receive(try anna.announcement(at: victim.now), from: 1)
+        victim.receive(try anna.message("hello", at: victim.now), from: 1)
+        victim.receive(try ben.announcement(at: victim.now, ttl: 5), from: 2)
+        #expect([anna, ben].map { victim.router.linkShare(of: $0.id)?.source } == [.address("1"), .address("2")])
+        victim.act { $0.linkDown(AttackedRouter.link(1), now: $1) }
+        #expect([anna, ben].map { victim.router.linkShare(of: $0.id)?.source } == [nil, .address("2")])
+    }
+
     @Test("M16: the neighbour's neighbour is known, whatever an attacker further away announces over the same link")
     func nearBeforeFar() throws {
         var victim = AttackedRouter()

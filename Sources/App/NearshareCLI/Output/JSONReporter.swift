@@ -23,8 +23,10 @@ struct JSONReporter: Reporter {
             guard let author = Self.author(of: event) else { return write(line) }
             switch unknownPeers?.admit(from: author, cost: max(line.utf8.count, Self.minimumCost)) {
             case .shown, nil: break
-            case .shownAfter(let count): write(JSONEvents.omitted(count))
-            case .firstHidden, .hidden: return
+            // The first that was left out was counted at once: it may have been the last event for a long time.
+            case .shownAfter(let count): if count > 1 { write(JSONEvents.omitted(count - 1)) }
+            case .firstHidden: return write(JSONEvents.omitted(1))
+            case .hidden: return
             }
             write(line)
         }

@@ -220,9 +220,12 @@ package struct MeshRouter: Sendable {
         return peers.provenNeighbour(on: link) ?? peers.claimants(on: link).min { $0.hex < $1.hex }
     }
 
-    /// The share of the link over which a peer's latest authentic message was received; nil once that link is closed.
+    /// The share of the link over which a peer's latest authentic message was received: in a session, or else the link on which it
+    /// has proven its key, or over which it became known. nil once that link is closed.
     package func linkShare(of id: PeerID) -> MeshLinkShare? {
-        peers[id]?.links.reverseRoute.flatMap { links.share(of: $0) }
+        guard let evidence = peers[id]?.links else { return nil }
+        let proven = evidence.proven.min { $0.rawValue < $1.rawValue }
+        return (evidence.reverseRoute ?? proven ?? evidence.discovery).flatMap { links.share(of: $0) }
     }
 
     /// Whether a packet for a peer takes a Bluetooth hop, as far as this node knows.
