@@ -58,6 +58,18 @@ import Testing
         #expect(isMesh && link.reportsAtWrites.withLock { $0 } == [true])
     }
 
+    @Test("R3: silent links of a hundred addresses, renewed without end, leave each new one time for its first bytes")
+    func manyAddresses() {
+        var links = UnreadLinks()
+        let isEnded = Monitor(false)
+        for number in 0..<1_000 {
+            if number == 500 { links.insert(.host("10.0.0.1")) { isEnded.update { $0 = true } }.end?() }
+            links.insert(.host("10.1.0.\(number % 100)")) {}.end?()
+            if number == 500 + UnreadLinks.maximumCount - 2 { #expect(!isEnded.withLock { $0 }) }
+        }
+        #expect(isEnded.withLock { $0 } && links.count == UnreadLinks.maximumCount)
+    }
+
     @Test("R3: of the links that are told that there is no slot, a source has its share") func refusals() {
         var refusals = RefusedLinks()
         let sources = (1...3).map { LinkSource(LinkAddress(host: "10.0.0.\($0)", port: 1)) }

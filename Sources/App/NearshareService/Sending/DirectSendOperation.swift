@@ -49,6 +49,7 @@ struct DirectSendOperation: Sendable {
                 let reconnection = state.reconnection
                 let name = machine.name(of: receiver, claiming: first.name)?.shown ?? receiver.peerID.hex
                 if isNewLoss {
+                    if attempt.foundNoSlot, let failure = attempt.failure { reporter.report(.warning(failure.message)) }
                     let timeLeft = reconnection.timeLeft(SystemClock.monotonic())
                     reporter.report(.reconnecting(receiver.peerID, name: name, timeLeft: timeLeft))
                 }
@@ -106,6 +107,7 @@ struct DirectSendOperation: Sendable {
         } catch {
             attempt.failure = error
             attempt.isBroken = error.status == .peerGone && !connection.isClosedByPeer
+            attempt.foundNoSlot = connection.foundNoSlot
         }
         guard let hotspot, let path = attempt.path else {
             attempt.isHotspotUndecided = hotspot != nil && [nil, .linkLost].contains(connection.hotspot.endReason)
@@ -205,8 +207,8 @@ struct DirectSendOperation: Sendable {
         }
         let mayBeClosed = [.interrupted, .declined(.busy)].contains(result.outcome)
         let end = mayBeClosed ? await self.end(of: connection) : nil
-        // The link has given way to another one: the user was not asked, or has not answered.
-        if result.outcome == .declined(.busy), let end, case .connectionLost = end {
+        // The link has found no slot, or has given way to another one: the user was not asked, or has not answered.
+        if connection.foundNoSlot || result.outcome == .declined(.busy), let end, case .connectionLost = end {
             result = TransferResult(outcome: .interrupted, detail: end.description)
         }
         // Another try would end in the same way.

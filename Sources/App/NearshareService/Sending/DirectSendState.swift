@@ -14,6 +14,8 @@ struct DirectSendState: Sendable {
         var failure: CommandFailure?
         /// Another connection may get further.
         var isBroken = false
+        /// The receiver has closed the link because it has too many.
+        var foundNoSlot = false
         /// The link has ended before the receiver had proven its key, as where it has too many links.
         var isEndedInHandshake = false
         /// The receiver's address in the hotspot in which the transfer goes on; nil for none.

@@ -215,6 +215,9 @@ final class LinkDriver: Sendable {
     /// The bytes a second that a link with a running transfer moves; nil on any other.
     func transferRate(now: MonotonicInstant) -> Int? { control.driver.read { $0.transferRate(now: now) } }
 
+    /// Whether the link has a running transfer that waits for the peer.
+    var isMoving: Bool { control.driver.read { $0.isMoving } }
+
     /// Counts the link as used until a time, whatever happens on it.
     func reserve(until time: MonotonicInstant) {
         control.driver.update { machine, now in machine.reserve(until: time, now: now.monotonic) }

@@ -85,6 +85,9 @@ package struct LinkMachine: Machine {
     /// ``DirectConnection/transferRate(now:)``.
     package func transferRate(now: MonotonicInstant) -> Int? { connection?.transferRate(now: now) }
 
+    /// ``DirectConnection/isMoving``.
+    package var isMoving: Bool { connection?.isMoving ?? false }
+
     /// Counts the link as used until a time, whatever happens on it.
     package mutating func reserve(until time: MonotonicInstant, now: MonotonicInstant) {
         connection?.reserve(until: time, now: now)

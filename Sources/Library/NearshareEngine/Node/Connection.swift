@@ -13,6 +13,7 @@ public final class Connection: Sendable {
         var peerConfirmation: Bool?
         var end: NodeError?
         var isClosedByPeer = false
+        var foundNoSlot = false
     }
 
     /// The destination of the connection, with the expected identity.
@@ -104,6 +105,9 @@ public final class Connection: Sendable {
     /// many links.
     package var isClosedByPeer: Bool { state.withLock { $0.isClosedByPeer } }
 
+    /// Whether the peer has closed the link because it has too many: another one may get a slot.
+    package var foundNoSlot: Bool { state.withLock { $0.foundNoSlot } }
+
     /// Offers a resource, and sends it when the peer accepts.
     /// - Parameters:
     ///   - resumeKey: 32 bytes, equal for repeated sends of the same content.
@@ -171,6 +175,7 @@ public final class Connection: Sendable {
                 case .shortCode(let code): state.code = code
                 case .closed(let end):
                     state.end = NodeError(end)
+                    state.foundNoSlot = end == .closure(.closed(by: .remote, .tooManyLinks))
                     if case .closure(.closed(by: .remote, let reason)) = end,
                         ![.goingAway, .tooManyLinks].contains(reason)
                     {

@@ -9,6 +9,10 @@ internal import NearshareBase
 /// first: a newcomer has the time in which an attacker opens as many links as there are slots. Links over members are exempt for
 /// ``grace``, as opening one costs a member only a few bytes. Where no link is unused, the one that makes the least progress gives
 /// way if it is below ``ProgressMeter/minimumRate`` (R5): a nearshare sender tries again, and goes on from there.
+///
+/// Where all slots are in use, sources take turns: many addresses would hold all by transfers just above that rate, or by ones that
+/// are renewed before they have a rate. A link below ``contendedRate``, or without a rate yet, gives way to a newcomer whose source
+/// uses less of its limit, or has held slots for less time lately (``SlotTimes``). Faster links stay.
 struct LinkRegistry {
     /// The number that identifies an admitted link's slot.
     typealias Slot = UInt64
@@ -20,6 +24,8 @@ struct LinkRegistry {
         var unusedSince: (MonotonicInstant) -> MonotonicInstant?
         /// The bytes a second that it moves while it is used; nil for one that stays however slow it is.
         var rate: (MonotonicInstant) -> Int? = { _ in nil }
+        /// Whether it has a transfer that waits for its peer, also before there is a rate.
+        var isMoving: () -> Bool = { false }
         var end: @Sendable () -> Void
         /// Whether it serves a request. Then a browser or a LocalSend device at the same source cannot take its slot.
         var isServing: (MonotonicInstant) -> Bool = { _ in false }
@@ -31,6 +37,15 @@ struct LinkRegistry {
         var isJoined: Bool { if case .joined = source { true } else { false } }
     }
 
+    /// A link that needs a slot where none is free.
+    private struct Newcomer {
+        let source: LinkSource
+        /// The slot that it has since before its key was proven; nil for a link that is not admitted yet.
+        var slot: Slot?
+        /// Whether the limit of its source is reached, so that only a link of the same source gives way.
+        var isSourceFull = false
+    }
+
     enum Admission {
         case refused
         /// - Parameter evict: ends the link that had the slot before; to be called without a lock.
@@ -40,7 +55,11 @@ struct LinkRegistry {
     /// The time for which a link with a proven key, or of a member, keeps its slot without use: no other peer can push out one
     /// before its first offer.
     static let grace = Duration.seconds(1)
+    /// Bytes a second below which a transfer gives way to another source where all slots are in use. Holding all slots of untrusted
+    /// peers above it takes 3 MiB a second.
+    static let contendedRate = 64 << 10
 
+    private var slotTimes = SlotTimes()
     private var drivers: [ObjectIdentifier: LinkDriver] = [:]
     private var incoming: [Slot: Incoming] = [:]
     private var lastSlot: Slot = 0
@@ -55,13 +74,15 @@ struct LinkRegistry {
         from source: LinkSource, isForeign: Bool = false, limits: NodeLimits, now: MonotonicInstant,
         end: @escaping @Sendable () -> Void
     ) -> Admission {
+        recordSlotTimes(now: now)
         let open = incoming.filter { !$0.value.isEvicted && !$0.value.isJoined }
         // Links that were evicted may take a moment to end.
         guard incoming.values.count(where: { !$0.isJoined }) / 2 < limits.links else { return .refused }
         let isFromFullSource = open.values.count { $0.source == source && !$0.isFriend } >= limits.links(from: source)
         var evicted: (@Sendable () -> Void)?
         if isFromFullSource || open.count >= limits.links {
-            evicted = evict(now: now, for: isFromFullSource ? source : nil) { link in
+            let newcomer = Newcomer(source: source, isSourceFull: isFromFullSource)
+            evicted = evict(for: newcomer, limits: limits, now: now) { link in
                 !(isFromFullSource && isForeign && link.isServing(now))
             }
             if evicted == nil { return .refused }
@@ -74,28 +95,32 @@ struct LinkRegistry {
     /// Sets how the use and the progress of a link are known, and how it is ended.
     mutating func attach(
         _ slot: Slot, unusedSince: @escaping (MonotonicInstant) -> MonotonicInstant?,
-        rate: @escaping (MonotonicInstant) -> Int? = { _ in nil },
+        rate: @escaping (MonotonicInstant) -> Int? = { _ in nil }, isMoving: @escaping () -> Bool = { false },
         isServing: @escaping (MonotonicInstant) -> Bool = { _ in false }, end: @escaping @Sendable () -> Void
     ) {
         incoming[slot]?.unusedSince = unusedSince
         incoming[slot]?.rate = rate
+        incoming[slot]?.isMoving = isMoving
         incoming[slot]?.isServing = isServing
         incoming[slot]?.end = end
     }
 
     /// Records that a link's key is proven, and whether the peer is a friend. When untrusted links exceed the slots not kept for
-    /// friends, evicts one of them, this one if all are used.
+    /// friends, evicts one of them, this one if no other gives way.
     /// - Returns: ends that link; to be called without a lock.
     mutating func classify(
         _ slot: Slot, isFriend: Bool, limits: NodeLimits, now: MonotonicInstant
     ) -> (@Sendable () -> Void)? {
+        recordSlotTimes(now: now)
         incoming[slot]?.isProven = true
         incoming[slot]?.isFriend = isFriend
         let untrusted = incoming.filter {
             $0.value.isProven && !$0.value.isFriend && !$0.value.isEvicted && !$0.value.isJoined
         }
-        guard !isFriend, untrusted.count > limits.links - limits.linksKeptForFriends else { return nil }
-        if let evicted = evict(now: now, where: { $0.isProven }) { return evicted }
+        guard !isFriend, untrusted.count > limits.links - limits.linksKeptForFriends, let source = incoming[slot]?.source
+        else { return nil }
+        let newcomer = Newcomer(source: source, slot: slot)
+        if let evicted = evict(for: newcomer, limits: limits, now: now, where: { $0.isProven }) { return evicted }
         incoming[slot]?.isEvicted = true
         return incoming[slot]?.end
     }
@@ -108,34 +133,50 @@ struct LinkRegistry {
     }
 
     /// Evicts the oldest unused link of the source with the most links; where none is unused, the slowest link below
-    /// ``ProgressMeter/minimumRate``, from the source with the most links first.
-    /// - Parameter source: the source whose limit is reached; nil at a limit on all sources. With nil, a source's only link is not
-    ///   evicted for its low rate.
+    /// ``ProgressMeter/minimumRate``, from the source with the most links first; where all slots are in use, then one below
+    /// ``contendedRate`` whose source is to give way.
     private mutating func evict(
-        now: MonotonicInstant, for source: LinkSource? = nil, where isCandidate: (Incoming) -> Bool
+        for newcomer: Newcomer, limits: NodeLimits, now: MonotonicInstant, where isCandidate: (Incoming) -> Bool
     ) -> (@Sendable () -> Void)? {
         let open = incoming.filter { !$0.value.isEvicted && !$0.value.isFriend && !$0.value.isJoined }
         let counts = Dictionary(grouping: open.values, by: \.source).mapValues(\.count)
-        let candidates = open.filter { (source == nil || $0.value.source == source) && isCandidate($0.value) }
+        let candidates = open.filter { slot, link in
+            slot != newcomer.slot && (!newcomer.isSourceFull || link.source == newcomer.source) && isCandidate(link)
+        }
+        let ownCount = counts[newcomer.source, default: 0] + (newcomer.slot == nil ? 1 : 0)
+        let ownShare = Double(ownCount) / Double(limits.links(from: newcomer.source))
+        /// Whether a source uses more of its limit than the newcomer's, or has held slots for longer.
+        func givesWay(_ source: LinkSource) -> Bool {
+            guard !newcomer.isSourceFull, source != newcomer.source else { return false }
+            let share = Double(counts[source, default: 0]) / Double(limits.links(from: source))
+            return share > ownShare || slotTimes.isBefore(newcomer.source, source)
+        }
         let unused = candidates.compactMap { slot, link -> (slot: Slot, count: Int, since: MonotonicInstant)? in
             guard let since = link.unusedSince(now) else { return nil }
             if link.isProven || link.source.isMember, now - since < Self.grace { return nil }
             return (slot, counts[link.source, default: 0], since)
         }
-        let slow = candidates.compactMap { slot, link -> (slot: Slot, count: Int, rate: Int)? in
-            let count = counts[link.source, default: 0]
-            guard source != nil || count > 1, let rate = link.rate(now), rate < ProgressMeter.minimumRate
-            else { return nil }
-            return (slot, count, rate)
+        let slow = candidates.compactMap { slot, link -> (slot: Slot, order: (Int, Int, Int, Duration))? in
+            guard let rate = link.rate(now) ?? (link.isMoving() ? Self.contendedRate - 1 : nil) else { return nil }
+            let isTrickle = rate < ProgressMeter.minimumRate
+            guard isTrickle || rate < Self.contendedRate && givesWay(link.source) else { return nil }
+            return (
+                slot, (isTrickle ? 1 : 0, counts[link.source, default: 0], -rate, slotTimes.time(of: link.source))
+            )
         }
-        // Unused links within their grace give way in a second: no transfer has to for them.
-        let endsSlow = !candidates.values.contains { $0.unusedSince(now) != nil }
+        // Unused links within their grace give way in a second: no other transfer of the same source has to for them.
+        let endsSlow = !newcomer.isSourceFull || !candidates.values.contains { $0.unusedSince(now) != nil }
         let victim =
             unused.max { ($0.count, $1.since) < ($1.count, $0.since) }?.slot
-            ?? (endsSlow ? slow.max { ($0.count, $1.rate) < ($1.count, $0.rate) }?.slot : nil)
+            ?? (endsSlow ? slow.max { $0.order < $1.order }?.slot : nil)
         guard let victim else { return nil }
         incoming[victim]?.isEvicted = true
         return incoming[victim]?.end
+    }
+
+    private mutating func recordSlotTimes(now: MonotonicInstant) {
+        let holders = incoming.values.filter { $0.isProven && !$0.isFriend && !$0.isEvicted && !$0.isJoined }.map(\.source)
+        slotTimes.record(Set(holders), now: now)
     }
 
     /// Records that an admitted link has ended.

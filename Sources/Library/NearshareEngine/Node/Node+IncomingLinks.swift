@@ -185,7 +185,7 @@ extension Node {
         state.withLock { state in
             state.links.attach(
                 slot, unusedSince: { driver.unusedSince(now: $0) }, rate: { driver.transferRate(now: $0) },
-                end: { driver.close(.tooManyLinks) })
+                isMoving: { driver.isMoving }, end: { driver.close(.tooManyLinks) })
         }
         await run(driver) { [self] in
             var handler = IncomingLink(driver, link, slot, node: self, queues: queues, expecting: expected)

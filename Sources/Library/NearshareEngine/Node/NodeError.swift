@@ -122,7 +122,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         case .closed(by: .remote, .unattended):
             self = .refused("the peer's user cannot be asked; its program needs a user who sees it, such as in a terminal")
         case .closed(by: .remote, .tooManyLinks):
-            self = .connectionLost("the peer has too many connections, of this address or in all; try later")
+            self = .connectionLost("the peer is busy: it has too many connections, of this address or in all; try later")
         case .closed(by: .remote, .replaced):
             self = .unavailable("another program with this machine's key has joined the session in its place")
         case .closed(by: .remote, .goingAway), .closed(by: .remote, .done):

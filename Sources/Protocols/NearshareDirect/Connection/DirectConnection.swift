@@ -75,6 +75,10 @@ package struct DirectConnection: Sendable {
         isIdle || isQuestion || activity.isReserved ? nil : progress.rate(now: now)
     }
 
+    /// Whether there is a running transfer that waits for the peer, on a link that is neither a friend's nor a session's. Before there
+    /// is an average, it has no ``transferRate(now:)``.
+    package var isMoving: Bool { !isIdle && !isQuestion && !activity.isReserved && !incoming.isWaitingForStorage }
+
     /// The round-trip time of the link, measured whenever it was silent or was asked for; nil before that.
     package var roundTripTime: Duration? { keepalive.roundTripTime }
 
