@@ -70,6 +70,17 @@ import Testing
         #expect(verdict(finder, after: .milliseconds(500)) == "2 peers")
     }
 
+    @Test func `the known peer of a name has more time to answer than another one that uses it`() {
+        let anna = peer(1, "anna")
+        let finder = PeerFinder(text: "anna", knownAs: [anna.id]) { [clock] in clock.now }
+        finder.receive(.present(peer(2, "anna")))
+        #expect(verdict(finder, after: .milliseconds(499)) == "undecided")
+        finder.receive(.present(anna))
+        #expect(verdict(finder, after: .milliseconds(1)) == "2 peers")
+        finder.receive(.absent(anna.id))
+        #expect(verdict(finder, after: .zero) == "anna")
+    }
+
     @Test func `the whole name of a known peer that is away finds no peer whose name only begins so`() {
         let finder = PeerFinder(text: "anna", knownAs: [peer(1, "anna").id]) { [clock] in clock.now }
         finder.receive(.present(peer(2, "annalise")))

@@ -4,6 +4,7 @@ import NearshareTesting
 import Synchronization
 import Testing
 
+@testable import NearshareMesh
 @testable import NearshareService
 
 /// A running node of which only the search is asked for.
@@ -196,6 +197,73 @@ struct PeerResolverTests {
             let error = await #expect(throws: CommandFailure.self) { try await connect(text, for: ada, among: [mallory]) }
             #expect(error?.status == .notTrusted && error?.message.contains("with another key (\(mallory.id))") == true)
         }
+    }
+
+    /// Records that a key was accepted under the name of its user.
+    private func meet(_ peers: [StageUser], by user: StageUser) throws {
+        for peer in peers {
+            try user.introduce(peer.fingerprint, as: peer.name.claimed)
+            try user.machine.trust.update { _ = $0.rename(peer.fingerprint, to: nil) }
+        }
+    }
+
+    @Test("K2: a known peer is meant by its whole name, although another one that is new uses it")
+    func knownName() async throws {
+        let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))
+        try meet([bea], by: ada)
+        #expect(try await resolve(["bea", "BEA"], for: ada, among: [mallory, bea]).map { $0?.id } == [bea.id, bea.id])
+        let notice = "2 devices here are called \"bea\"; using the one that you know (\(bea.id)); for another one, use its id"
+        #expect(reporter.notices == [notice, notice])
+        // The beginning of the name means neither.
+        let failure = await caughtFailure { _ = try await resolve(["be"], for: ada, among: [mallory, bea]) }
+        #expect(failure?.status == .peerNotFound && failure?.message.contains("\(mallory.id)  changed") == true)
+    }
+
+    @Test("K2: a name that two known peers use means neither")
+    func twoKnownPeers() async throws {
+        let (ada, bea, other) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))
+        try meet([bea, other], by: ada)
+        let failures = [
+            await caughtFailure { _ = try await resolve(["bea"], for: ada, among: [other, bea]) },
+            await caughtFailure { _ = try await connect("bea", for: ada, among: [other, bea]) },
+        ]
+        for failure in failures {
+            #expect(failure?.status == .peerNotFound && failure?.message.contains("matches several peers") == true)
+        }
+        #expect(reporter.notices.isEmpty)
+    }
+
+    @Test("K2: a peer that only a rule has accepted may have come first with a name, which then means neither")
+    func acceptedByRule() async throws {
+        let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))
+        try await mallory.listening { _ in
+        } _: { _ in
+            try await withNode(try ada.settings()) { node in
+                let found = try #require(direct(try await resolver(ada).resolve(mallory.id.hex, on: node)))
+                let proven = try await node.withConnection(to: found) { $0.proven }
+                try ada.machine.trust.update { trust in
+                    trust.recordContact(
+                        with: proven, named: mallory.name, isChosen: false, at: WallTime(milliseconds: 1))
+                }
+            }
+        }
+        let failure = await caughtFailure { _ = try await resolve(["bea"], for: ada, among: [mallory, bea]) }
+        #expect(failure?.status == .peerNotFound && failure?.message.contains("matches several peers") == true)
+        #expect(try await resolve(["bea"], for: ada, among: [mallory]).map { $0?.id } == [mallory.id])
+        // In the mesh as well.
+        var presence = ContactSnapshot.Presence()
+        for user in [bea, mallory] {
+            presence.meshPeers[user.id] = MeshPeer(
+                id: user.id, name: user.name, fingerprint: user.fingerprint, capabilities: nil, isDirect: true,
+                isReachable: true, hops: 1, statedFragmentLimit: nil)
+        }
+        let trust = try ada.machine.trust.read()
+        let snapshot = ContactSnapshot(trust: trust, addressBook: ContactBook(), presence: presence)
+        let clash = #expect(throws: ControlFailure.self) { try snapshot.contact(named: "bea", with: []) }
+        #expect(clash?.kind == .ambiguous)
+        presence.meshPeers[bea.id] = nil
+        let alone = ContactSnapshot(trust: trust, addressBook: ContactBook(), presence: presence)
+        #expect(try alone.contact(named: "bea", with: [])?.id == mallory.id)
     }
 
     @Test("K2: a given name belongs to its key even when another peer announces it")

@@ -132,6 +132,11 @@ package struct ContactSnapshot: Sendable {
         }
         if let found {
             try requireUnambiguous(found, selectedBy: text)
+            // A peer that only a rule has accepted may have come first with the name (K2).
+            let others = candidates.filter { $0.isNear && $0.id != found.id && SharedName.areEqual($0.name, found.name) }
+            if !others.isEmpty, let known = fingerprint(of: found.id), !trust.isContact(known), PeerID(hex: text) == nil {
+                throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, [found] + others))
+            }
         } else if let other = try match(text, among: candidates) {
             try requireUnambiguous(other, selectedBy: text)
         }

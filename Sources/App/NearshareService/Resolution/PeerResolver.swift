@@ -333,15 +333,25 @@ package struct PeerResolver: Sendable {
             if PeerID(hex: text) == nil { try trust.requireUnambiguous(found.name, found.id, selectedBy: text) }
             return found.destination
         } catch NodeError.ambiguous(let text, let peers) {
-            let known = peers.filter { trust.trustStatus(claiming: $0.id, named: $0.name).isKnown }
-            guard known.count == 1, let peer = known.first, trust.isWholeName(text, of: peer.name, peer.id) else {
-                throw CommandFailure(.peerNotFound, ambiguity(of: text, peers))
-            }
+            return try requireOnlyContact(selectedBy: text, among: peers).destination
+        }
+    }
+
+    /// The only one of several peers nearby that the user has decided about, where the text is its whole name: other keys do not
+    /// take the name away (K2). Reports which one is used.
+    /// - Throws: ``CommandFailure`` where there is none, or more than one. A peer that only a rule has accepted counts as new: it may
+    ///   have come first with the name.
+    private func requireOnlyContact(
+        selectedBy text: String, among peers: [NearbyPeer]
+    ) throws(CommandFailure) -> NearbyPeer {
+        let trust = (try? machine.trust.read()) ?? TrustStore()
+        let contacts = peers.filter { peer in trust.entry(claiming: peer.id).map { trust.isContact($0.fingerprint) } ?? false }
+        guard contacts.count == 1, let peer = contacts.first, trust.isWholeName(text, of: peer.name, peer.id),
             let notice = SharedName.notice(
                 for: peer.name, peer.id, trust.trustStatus(claiming: peer.id, named: peer.name), otherCount: peers.count - 1)
-            if let notice { reporter.report(.notice("\(notice); for another one, use its id")) }
-            return peer.destination
-        }
+        else { throw CommandFailure(.peerNotFound, ambiguity(of: text, peers)) }
+        reporter.report(.notice("\(notice); for another one, use its id"))
+        return peer
     }
 
     private func resolveOnAnyTransport(_ name: String, on node: Node) async throws -> Destination {
@@ -445,11 +455,13 @@ package struct PeerResolver: Sendable {
     private func resolveDirectly(
         _ name: String, on node: Node, timeout: Duration, media: Set<LinkAddress.Medium>? = nil
     ) async throws -> Destination {
+        let media = media ?? Transport.media(for: transport)
         let destination: PeerDestination
         do {
-            destination = try await search(name, on: node, timeout: timeout, media: media ?? Transport.media(for: transport))
+            destination = try await search(name, on: node, timeout: timeout, media: media)
         } catch NodeError.ambiguous(let text, let peers) {
-            throw CommandFailure(.peerNotFound, ambiguity(of: text, peers))
+            let peer = try requireOnlyContact(selectedBy: text, among: peers)
+            destination = withLastAddress(peer.destination, on: media)
         }
         if let id = destination.id, let name = destination.name {
             recordFound(
@@ -505,7 +517,12 @@ package struct PeerResolver: Sendable {
     }
 
     private func resolveInMesh(_ name: String, _ mesh: MeshDriver, timeout: Duration) async throws -> Destination {
-        let peer = try await mesh.find(name, knownAs: idsListed(as: name), timeout: timeout)
+        let peer: MeshPeer
+        do {
+            peer = try await mesh.find(name, knownAs: idsListed(as: name), timeout: timeout)
+        } catch NodeError.ambiguous(let text, let peers) {
+            peer = try await mesh.find(requireOnlyContact(selectedBy: text, among: peers).id.hex, timeout: .zero)
+        }
         recordFound(peer.id, peer.name, .mesh)
         return .mesh(mesh, peer)
     }

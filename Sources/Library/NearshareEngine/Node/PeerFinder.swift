@@ -80,7 +80,8 @@ final class PeerFinder: Sendable {
                     // An id belongs to one peer.
                     .zero
                 } else {
-                    isExact ? Self.sameNameTime : Self.prefixTime
+                    // The known peer with this name may answer later than another one that uses the name.
+                    isExact && (ids.isEmpty || ids.contains(peer.id)) ? Self.sameNameTime : Self.prefixTime
                 }
             let decision = matchStart + delay
             return now >= decision ? .found(peer) : .undecided(until: decision)
