@@ -68,10 +68,20 @@ import Testing
     }
 
     @Test func `the interface of the configuration counts without an option`() throws {
-        let machine = try machine("interface = \"wlan3\"\nname = \"attic\"")
+        let machine = try machine("interface = \"lo\"\nname = \"attic\"")
         let send: SendCommand = try parse("send a --to 10.0.0.1:4000 --adapter none")
         let settings = try send.transport.nodeSettings(machine, log: send.global.logger)
-        #expect(settings.interface == "wlan3" && settings.name.claimed == "attic" && settings.radio == nil)
+        #expect(settings.interface == "lo" && settings.name.claimed == "attic" && settings.radio == nil)
+    }
+
+    @Test func `a configured interface that does not exist is refused at the start, with the file that names it`() throws {
+        let machine = try machine("interface = \"absent0\"")
+        let send: SendCommand = try parse("send a --to anna --adapter none")
+        let error = #expect(throws: StorageError.self) {
+            _ = try send.transport.nodeSettings(machine, log: send.global.logger)
+        }
+        #expect(
+            error?.description.contains("/nearshare/config.toml: interface: there is no network interface absent0: ") == true)
     }
 
     @Test func `the interface and the name of the command line come before those of the configuration`() throws {

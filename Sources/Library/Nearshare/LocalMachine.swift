@@ -153,12 +153,14 @@ public final class LocalMachine: Sendable {
     ///   - discovery: nil for a node that needs none, which starts faster.
     ///   - radio: opened when it is first needed; nil for a node that stays on the network.
     ///   - identity: nil for that of the user, which the first call generates.
-    /// - Throws: `StorageError` also while another process runs a node with the identity of an application.
+    /// - Throws: `StorageError` also while another process runs a node with the identity of an application, and where discovery would
+    ///   use a configured interface that does not exist.
     package func nodeSettings(
         name: DisplayName? = nil, interface: String? = nil, discovery: (any Discovery)?,
         radio: RadioOpener? = nil, identity: LocalIdentity? = nil,
         log: Logger = Logger(label: "nearshare")
     ) throws(StorageError) -> NodeSettings {
+        if interface == nil, discovery != nil { try requireConfiguredInterface() }
         let trust = self.trust
         let use = isApplication ? try IdentityUse(state, for: .nodes) : nil
         // A damaged store fails here, and not at the first offer.
@@ -233,6 +235,15 @@ public final class LocalMachine: Sendable {
         settings.networkMonitor = { Self.openNetworkMonitor() }
         if let lifetime = configuration.sessionLifetime { settings.meshSessionLifetime = lifetime }
         return settings
+    }
+
+    /// Checks that the network interface which the configuration names exists.
+    package func requireConfiguredInterface() throws(StorageError) {
+        guard let name = configuration.interface, if_nametoindex(name) == 0 else { return }
+        throw StorageError(
+            .notFound,
+            "\(TerminalText.path(directories.configurationFile)): interface: there is no network interface "
+                + "\(TerminalText.escaped(name)): `ip link` lists those of this machine")
     }
 
     /// The trust in a peer. An application shows the name that a peer claims, so a friend or verified peer under the name of

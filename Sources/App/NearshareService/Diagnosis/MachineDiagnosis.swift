@@ -156,17 +156,19 @@ package struct MachineDiagnosis: Sendable {
         return discovery
     }
 
-    /// The settings of a node of this machine; of one with a key that is not stored where the user has none yet.
+    /// The settings of a node of this machine, also with a configured interface that does not exist, which is a finding; of one with a key that is not stored where the user has none yet.
     /// - Returns: nil when its key cannot be used, which is a finding.
     package func checkIdentityAndMakeSettings(discovery: any Discovery, radio: RadioOpener?, log: Logger) -> NodeSettings? {
         guard let machine else { return nil }
         do throws(StorageError) {
             guard !machine.state.hasIdentity else {
-                return try machine.nodeSettings(discovery: discovery, radio: radio, log: log)
+                return try machine.nodeSettings(
+                    interface: machine.configuration.interface, discovery: discovery, radio: radio, log: log)
             }
             report(Finding(.ok, "identity", "there is no key yet: the first command that connects to a peer makes one"))
             return try machine.nodeSettings(
-                discovery: discovery, radio: radio, identity: LocalMachine.temporaryIdentity(), log: log)
+                interface: machine.configuration.interface, discovery: discovery, radio: radio,
+                identity: LocalMachine.temporaryIdentity(), log: log)
         } catch {
             // Another file of the state directory is no reason to give up a key that can be used.
             let isKeyUsable = machine.state.hasIdentity && (try? machine.state.identity()) != nil

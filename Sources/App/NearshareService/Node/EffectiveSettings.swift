@@ -88,10 +88,15 @@ package struct EffectiveSettings: Sendable {
     }
 
     private mutating func findProblems(of machine: LocalMachine, interface option: String?) {
-        if let name = option ?? configuration.interface, if_nametoindex(name) == 0 {
-            let place = option == nil ? "\(TerminalText.path(path)): interface" : "--interface"
+        if let option, if_nametoindex(option) == 0 {
             problems.append(
-                "\(place): there is no network interface \(TerminalText.escaped(name)): `ip link` lists those of this machine")
+                "--interface: there is no network interface \(TerminalText.escaped(option)): `ip link` lists those of this machine"
+            )
+        }
+        do throws(StorageError) {
+            if option == nil { try machine.requireConfiguredInterface() }
+        } catch {
+            problems.append(error.description)
         }
         var profiles: [String?] = configuration.profiles.keys.sorted()
         if configuration.profile.map({ configuration.profiles[$0] == nil }) ?? false { profiles.insert(nil, at: 0) }

@@ -1,3 +1,4 @@
+internal import Glibc
 package import Nearshare
 
 /// Reports that this machine has no network, and when it has one again.
@@ -45,13 +46,15 @@ package struct NetworkNotice: Sendable {
     /// - Parameters:
     ///   - interface: the only one that the command uses; nil for the configured one, or all.
     ///   - known: the state that needs no report.
-    /// - Returns: nil for loopback.
+    /// - Returns: nil for loopback, and for an interface that does not exist, which the command itself names.
     package init?(
         on machine: LocalMachine, interface: String?, known: State = .available,
         _ report: @escaping @Sendable (State) -> Void
     ) {
         let interface = interface ?? machine.configuration.interface
-        guard interface != "lo", let monitor = LocalMachine.openNetworkMonitor() else { return nil }
+        guard interface != "lo", interface.map({ if_nametoindex($0) != 0 }) ?? true,
+            let monitor = LocalMachine.openNetworkMonitor()
+        else { return nil }
         self.init(monitor, interface: interface, known: known, report)
     }
 
