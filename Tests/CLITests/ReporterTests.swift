@@ -334,6 +334,8 @@ private final class MovableTime: Sendable {
         present.changedNames.record(try #require(ClaimedFileName("trip")), storedAs: "trip (2)")
         let said = lines(.sent(present))
         #expect(said.first == "a.jpg → anna: done, all files were there already")
+        present.compared = ComparedFiles(fileCount: 3, presentCount: 1, newerCount: 2)
+        #expect(lines(.sent(present)).first == "a.jpg → anna: done, nothing had to be sent")
         #expect(said.last?.hasSuffix("trip → \"trip (2)\"") == true, "\(said)")
         var kept = try item(kind: .folder, path: "/in/trip (2)", type: nil)
         kept.isMergeable = true

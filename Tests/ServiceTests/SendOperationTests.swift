@@ -75,6 +75,30 @@ struct SendOperationTests {
         #expect(reporter.sent.map(\.outcome) == [.completed])
     }
 
+    @Test("a known receiver that is given by its address is called by its name, a new one by the address")
+    func knownAddress() async throws {
+        let (ada, bea, cleo) = (try stage.user("ada"), try stage.user("bea"), try stage.user("cleo"))
+        try ada.introduce(bea.fingerprint, as: "bea")
+        try ada.machine.trust.update { _ = $0.rename(bea.fingerprint, to: nil) }
+        var addresses: [String] = []
+        for user in [bea, cleo] {
+            let operation = try operation(ada)
+            let address: String = try await user.listening { invitation in
+                _ = await invitation.accept(into: InMemorySink()).result
+            } _: { listener in
+                let address = "\(user.host):\(listener.port)"
+                let failure = try await withNode(try ada.settings()) { node in
+                    await caughtFailure { try await operation.run(to: [.text(address)], on: node) }
+                }
+                #expect(failure == nil)
+                return address
+            }
+            addresses.append(address)
+        }
+        #expect(reporter.invitations.map(\.receiver) == ["bea", addresses[1]])
+        #expect(reporter.sent.map(\.receiver) == ["bea", addresses[1]])
+    }
+
     @Test(
         "a receiver that declines gives the exit code of its reason, and is not recorded",
         arguments: [

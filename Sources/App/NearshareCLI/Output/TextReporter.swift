@@ -196,7 +196,10 @@ struct TextReporter: Reporter {
         let detail = result.detail.map { "; \($0)" } ?? ""
         if let compared = result.compared, compared.sentCount == 0 {
             // Where the receiver has put known files under another name, the line about that follows.
-            let what = result.changedNames.isEmpty ? "nothing new to send" : "done, all files were there already"
+            let what =
+                result.changedNames.isEmpty
+                ? "nothing new to send"
+                : compared.newerCount > 0 ? "done, nothing had to be sent" : "done, all files were there already"
             return "\(result.label): \(what)\(part)\(detail)"
         }
         return "\(result.label): done, \(sizes(of: result))\(part)\(detail)"

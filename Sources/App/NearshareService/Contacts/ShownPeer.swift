@@ -43,9 +43,12 @@ extension LocalMachine {
         (try? trust.read())?.name(of: fingerprint, claiming: name) ?? name
     }
 
-    /// The name under which the user knows the owner of a key that may claim no name; nil where the user has given none either.
+    /// The name under which the user knows the owner of a key that may claim no name, such as a peer at an address; nil for a peer
+    /// that is not known by a name of its own.
     func name(of fingerprint: Fingerprint, claiming name: DisplayName?) -> DisplayName? {
-        name.map { self.name(of: fingerprint, claiming: $0) } ?? (try? trust.read())?[fingerprint]?.givenName
+        if let name { return self.name(of: fingerprint, claiming: name) }
+        guard let entry = (try? trust.read())?[fingerprint] else { return nil }
+        return entry.givenName ?? (entry.isNameContested ? nil : entry.claimedName)
     }
 }
 

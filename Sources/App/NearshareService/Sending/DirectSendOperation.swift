@@ -47,7 +47,8 @@ struct DirectSendOperation: Sendable {
                 try await Task.sleep(for: delay)
             case .reconnect(let receiver, let delay, let since, let isNewLoss):
                 let reconnection = state.reconnection
-                let name = machine.name(of: receiver, claiming: first.name)?.shown ?? receiver.peerID.hex
+                let known = machine.name(of: receiver, claiming: first.name)
+                let name = known?.shown ?? receiver.peerID.hex
                 if isNewLoss {
                     if attempt.foundNoSlot, let failure = attempt.failure { reporter.report(.warning(failure.message)) }
                     let timeLeft = reconnection.timeLeft(SystemClock.monotonic())
@@ -59,7 +60,7 @@ struct DirectSendOperation: Sendable {
                         receiver.peerID, on: node, avoiding: reconnection.failedAddresses,
                         timeout: min(reconnection.timeLeft(SystemClock.monotonic()), Reconnection.searchTime))
                     // A peer that is not announced may be back at its address.
-                    destination = found ?? PeerDestination(addresses: first.addresses, id: receiver.peerID, name: first.name)
+                    destination = found ?? PeerDestination(addresses: first.addresses, id: receiver.peerID, name: known)
                     destination.fingerprint = receiver
                 }
             }
