@@ -102,6 +102,14 @@ struct AcceptancePolicyTests {
             Issue.record("a folder was accepted")
             return
         }
+        let asking = self.policy(.ask, limits: nil, canAsk: true)
+        for refused in [offer(1, 1), offer(1, kind: .folder)] {
+            let verdict = asking.verdict(on: refused, from: peer, trustStatus: .new, freeSpace: nil, sendsParts: true)
+            guard case .decline(.singleFileOnly, .some) = verdict else {
+                Issue.record("the user was asked about what cannot be accepted")
+                continue
+            }
+        }
     }
 
     @Test("R8: one peer leaves no more than its quota, and another one has its own")

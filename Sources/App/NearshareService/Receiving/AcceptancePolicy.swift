@@ -47,7 +47,10 @@ package struct AcceptancePolicy: Sendable {
             && isPartlyPresent()
         if isMissingChecked { offered = nil }
         if let refusal = offered {
-            guard case .decline(let reason, let detail?) = refusal, accept == .ask, canAsk, sendsParts else { return refusal }
+            // No part is accepted by a reader that sees no names.
+            guard case .decline(let reason, let detail?) = refusal, reason != .singleFileOnly, accept == .ask, canAsk,
+                sendsParts
+            else { return refusal }
             return .askForPart(reason, detail: detail)
         }
         switch accept {

@@ -133,7 +133,7 @@ final class OfferDecider: Sendable {
             text, question: "accept?", about: shown.name.quoted(of: shown.id), number: number,
             isKnown: peer.trustStatus.isKnown,
             pages: parts.pages, parts: invitation.sendsParts ? parts : nil,
-            allowsAlways: warning == nil && peer.foreign == nil, blockWarning: trust.blockWarning(of: peer),
+            allowsAlways: warning == nil && refusal == nil && peer.foreign == nil, blockWarning: trust.blockWarning(of: peer),
             deadline: invitation.expiry,
             outline: OfferText.outline(
                 invitation, from: shown.name, digits: digits, warning: warning, refusal: refusal?.detail),
