@@ -100,12 +100,13 @@ struct PromptQueueTests {
 
     @Test func `a line that is typed while no question is open is told`() async {
         let queue = PromptQueue(display, running: transfers, clock: { time.withLock { $0 } })
-        display.press(.enter, .text(" "), .enter, .text("y"), .deleteLine, .enter)
-        display.type("n 1")
-        display.press(.enter)
+        display.press(.enter, .text("y"), .enter, .idleLine)
         display.hangUp()
         await queue.run()
-        #expect(display.state.withLock { $0.shown } == ["no question is open\n"])
+        #expect(
+            display.state.withLock { $0.shown } == [
+                "no question is open: y or n answers one, c cancels a transfer, Ctrl-C ends this\n"
+            ])
     }
 
     @Test func `a friend is blocked when the answer is repeated, with no other one between`() async throws {

@@ -158,6 +158,25 @@ private final class PseudoTerminal: Sendable {
         #expect(terminal.localModes == cooked)
     }
 
+    @Test("R4: a line that is typed without a question is reported, and is no answer to the next one")
+    func idleLine() async throws {
+        let terminal = try PseudoTerminal()
+        let (lines, sink) = AsyncStream.makeStream(of: Void.self)
+        let keys = terminal.device.answerKeys { sink.yield() }
+        terminal.type("\n")
+        terminal.type("yes\n")
+        for await _ in lines { break }
+        terminal.device.setReadsAnswer(true)
+        terminal.type("n")
+        var answer: TerminalKey?
+        for await key in keys where key != .control("l") {
+            answer = key
+            break
+        }
+        #expect(answer == .text("n"))
+        terminal.device.setReadsAnswer(false)
+    }
+
     @Test("R4: an answer is asked for until it is one, and input from before the question is none")
     func yesNo() async throws {
         let terminal = try PseudoTerminal()

@@ -43,8 +43,8 @@ struct TerminalPromptDisplay: PromptDisplay {
     var size: (columns: Int, rows: Int) { (terminal.size.columns, terminal.size.rows) }
 
     func keys() -> AsyncStream<AnswerKey> {
-        let keys = terminal.answerKeys()
-        return AsyncStream { continuation in
+        AsyncStream { continuation in
+            let keys = terminal.answerKeys { continuation.yield(.idleLine) }
             let forwarding = Task {
                 for await key in keys.compactMap({ AnswerKey($0) }) { continuation.yield(key) }
                 continuation.finish()

@@ -59,8 +59,6 @@ package final class PromptQueue: Sendable {
         var blockTarget: Int?
         /// The time at which a question last ended without an answer.
         var lastEnd: MonotonicInstant?
-        /// Whether a line was begun while there was nothing to answer or to cancel.
-        var hasIdleInput = false
         /// Whether reading of answers has ended.
         var isClosed = false
         /// Whether a line has said how a transfer is cancelled, where no prompt does.
@@ -233,17 +231,11 @@ package final class PromptQueue: Sendable {
     private func receive(_ key: AnswerKey) {
         let line: String? = state.withLock { state in
             guard !state.prompts.open.isEmpty || hasTransfers else {
-                switch key {
-                case .text(let typed): state.hasIdleInput = state.hasIdleInput || !typed.allSatisfy(\.isWhitespace)
-                case .enter:
-                    if state.hasIdleInput { display?.show("no question is open\n") }
-                    state.hasIdleInput = false
-                case .deleteLine: state.hasIdleInput = false
-                case .backspace, .deleteWord, .redraw: break
+                if key == .idleLine, !state.isClosed {
+                    display?.show("no question is open: y or n answers one, c cancels a transfer, Ctrl-C ends this\n")
                 }
                 return nil
             }
-            state.hasIdleInput = false
             if case .text = key, state.typed.isEmpty { state.target = onlyPrompt(in: state) }
             let line = state.typed.handle(key)
             if line == nil { updatePrompt(state) } else { display?.confirmAnswer() }

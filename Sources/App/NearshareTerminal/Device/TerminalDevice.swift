@@ -141,9 +141,10 @@ package final class TerminalDevice: Sendable {
 
     /// The keys that the user presses while a question is shown, until the terminal closes or the consumer stops. A return to
     /// the foreground emits Ctrl-L, so that the consumer shows its question again.
-    package func answerKeys() -> AsyncStream<TerminalKey> {
+    /// - Parameter onIdleLine: called when a line was typed while no question was shown.
+    package func answerKeys(onIdleLine: @escaping @Sendable () -> Void = {}) -> AsyncStream<TerminalKey> {
         Self.readInBackground("answers") { [self] wakeUp, emit in
-            readAnswerKeys(wakeUp, emit)
+            readAnswerKeys(wakeUp, onIdleLine: onIdleLine, emit)
             setReadsAnswer(false)
         }
     }
@@ -155,7 +156,9 @@ package final class TerminalDevice: Sendable {
         updateAnswerMode()
     }
 
-    private func readAnswerKeys(_ wakeUp: InputWakeUp, _ emit: (TerminalKey) -> Void) {
+    private func readAnswerKeys(
+        _ wakeUp: InputWakeUp, onIdleLine: () -> Void = {}, _ emit: (TerminalKey) -> Void
+    ) {
         var input = TerminalInput(maximumPasteByteCount: 256)
         var hadInput = false
         var stops = wakeUp.continuationCount
@@ -169,7 +172,10 @@ package final class TerminalDevice: Sendable {
             switch result {
             case .bytes(let bytes):
                 // Without a question there is nothing to answer.
-                guard readsAnswer.load(ordering: .acquiring) else { return true }
+                guard readsAnswer.load(ordering: .acquiring) else {
+                    if bytes.last == 0x0a, bytes.contains(where: { $0 > 0x20 }) { onIdleLine() }
+                    return true
+                }
                 hadInput = true
                 for key in input.receive(bytes) { emit(key) }
             case .nothing:

@@ -8,6 +8,8 @@ package enum AnswerKey: Sendable, Hashable {
     case enter
     /// The question is to be shown again, as after a return of the process to the foreground.
     case redraw
+    /// A line that was typed while no question was shown. It answers none, so its text is discarded.
+    case idleLine
 }
 
 /// The line in which the user types an answer: keys in, the answer out.
@@ -32,7 +34,7 @@ package struct AnswerInput: Sendable, Hashable {
         case .enter:
             defer { text = "" }
             return text
-        case .redraw: break
+        case .redraw, .idleLine: break
         }
         return nil
     }
