@@ -314,6 +314,24 @@ class QuestionStory(Asked):
         self.assertEqual("cancelled", self.outcome(senders[1]))
         self.assertEqual("completed", self.outcome(senders[0]))
 
+    def test_a_line_without_a_question_is_answered_with_the_keys(self):
+        anna = self.receiving()
+        anna.press("y\n")
+        anna.wait_for("no question is open: y or n answers one, c cancels a transfer, Ctrl-C ends this")
+        ben = self.offer(self.ben, anna, "hello")
+        anna.wait_for(r"accept\? \[y\]es, \[a\]lways, \[n\]o, \[b\]lock: ")
+        anna.press("n\n")
+        self.assertEqual("declined", self.outcome(ben))
+
+    def test_the_cursor_stays_where_the_reader_of_a_pipe_has_left_it(self):
+        words = shlex.join(self.anna.command("receive", "--stdout", "--accept", "all", "--adapter", "none"))
+        anna = self.terminal(self.anna, "bash", "-c", f"{words} | wc -c")
+        address = "127.0.0.1:" + anna.wait_for(r"on port (\d+)")[1]
+        self.assertCode(0, self.ben.run("send", self.file("big.bin", 3_000_000), "--limit", "1MB", "--to", address))
+        self.assertEqual(0, anna.end())
+        self.assertIn(b"3000000", anna.buffer)
+        self.assertIsNone(re.search(rb"\x1b\[[0-9]*[A-HJK]", anna.buffer), anna.buffer)
+
     def test_ctrl_d_is_no_answer_and_later_answers_are_read(self):
         anna = self.receiving()
         for number in range(2):

@@ -107,6 +107,8 @@ struct ReceiveCommand: ConfinedCommand {
     private func receive(on machine: LocalMachine, _ runner: (any WorkerLauncher)?) async throws {
         // Peers are served whether or not the terminal, or the program, takes what is written.
         DescriptorOutput.startQueueing(omittedEvents: output.json ? JSONEvents.omitted : nil)
+        // The program that reads the pipe may write to the same terminal.
+        if stdout, TerminalProperties.isPipe(STDOUT_FILENO) { StatusDisplay.shared.recordPipedOutput() }
         let limiter = UnknownPeerLimiter(output.json ? .bytes : .rows, of: machine)
         let rendering: any Reporter =
             output.json ? JSONReporter(showsProgress: true, unknownPeers: limiter) : TextReporter(unknownPeers: limiter)
