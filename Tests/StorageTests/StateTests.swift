@@ -38,6 +38,27 @@ struct StateTests {
         #expect(try scratch.status("shared").st_mode & 0o777 == 0o755)
     }
 
+    @Test("P12: folders above the inbox that are missing are made as 0700 below the home directory, and nowhere else")
+    func foldersAboveInbox() throws {
+        try scratch.write("home/file", [1])
+        try scratch.write("disk/file", [1])
+        let inbox = try Inbox(path: scratch("home/a/b/inbox"), home: scratch("home"), spoolPath: nil)
+        #expect(try !inbox.check())
+        try inbox.prepare()
+        for name in ["a", "a/b", "a/b/inbox"] { #expect(try scratch.status("home/\(name)").st_mode & 0o777 == 0o700) }
+        #expect(try inbox.check())
+        for path in ["disk/a/inbox", "home/../disk/a/inbox"] {
+            let elsewhere = try Inbox(path: scratch(path), home: scratch("home"), spoolPath: nil)
+            #expect(throws: StorageError.self) { try elsewhere.check() }
+            #expect(throws: StorageError.self) { try elsewhere.prepare() }
+        }
+        #expect(access(scratch("disk/a"), F_OK) != 0)
+        // A disk that was there is waited for, and its folders are not made anew.
+        #expect(rename(scratch("home/a"), scratch("home/moved")) == 0)
+        #expect(throws: StorageError.self) { try inbox.prepare() }
+        #expect(access(scratch("home/a"), F_OK) != 0)
+    }
+
     private struct Note: Codable, Equatable {
         var text = "nothing yet"
     }

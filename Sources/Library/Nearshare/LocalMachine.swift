@@ -326,7 +326,7 @@ public final class LocalMachine: Sendable {
     /// complete outlives the state directory.
     package func inbox(_ path: String?, limits: InboxLimits) throws(StorageError) -> Inbox {
         try Inbox(
-            path: path ?? configuration.inbox ?? directories.defaultInbox,
+            path: path ?? configuration.inbox ?? directories.defaultInbox, home: directories.home,
             spoolPath: ephemeral == nil ? state.spoolPath : nil, limits: limits, detector: detector, launcher: launcher)
     }
 

@@ -21,16 +21,18 @@ public final class Inbox: Sendable {
 
     /// - Parameters:
     ///   - path: created if necessary, for its owner alone (P12).
+    ///   - home: the user's home directory, below which missing folders above the inbox are created too; nil for none.
     ///   - spoolPath: in the state directory, created if necessary; nil to refuse transfers while the inbox cannot be used.
     ///   - launcher: of workers; nil for a process that keeps its rights.
     package convenience init(
-        path: String, spoolPath: String?, limits: InboxLimits = InboxLimits(),
+        path: String, home: String? = nil, spoolPath: String?, limits: InboxLimits = InboxLimits(),
         detector: MediaTypeDetector = MediaTypeDetector(), launcher: (any WorkerLauncher)? = nil
     ) throws(StorageError) {
         guard !path.isEmpty else { throw StorageError(.notFound, "the inbox needs a path") }
         try LocalPath.check(path)
         try self.init(
-            filesystem: InboxFilesystem(path: try AbsolutePath.absolute(path)), spoolPath: spoolPath, limits: limits,
+            filesystem: InboxFilesystem(path: try AbsolutePath.absolute(path), home: home), spoolPath: spoolPath,
+            limits: limits,
             detector: detector, launcher: launcher)
     }
 

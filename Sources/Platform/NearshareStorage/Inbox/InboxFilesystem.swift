@@ -15,11 +15,15 @@ final class InboxFilesystem: Sendable {
     }
 
     let path: String
+    /// The user's home directory; nil where no folders above the inbox are created.
+    private let home: String?
     private let identity = Mutex<Identity?>(nil)
 
-    /// - Parameter path: absolute.
-    init(path: String) {
-        self.path = path
+    /// - Parameters:
+    ///   - path: absolute.
+    ///   - home: the user's home directory, below which missing folders above the inbox are created; nil for none.
+    init(path: String, home: String?) {
+        (self.path, self.home) = (path, home)
     }
 
     /// Opens the inbox.
@@ -44,7 +48,7 @@ final class InboxFilesystem: Sendable {
             return true
         } catch {
             guard error.code == .notFound, identity.withLock({ $0 }) == nil else { throw error }
-            let parent = AbsolutePath.parent(of: path)
+            let parent = AbsolutePath.parent(of: missingFolders.last ?? path)
             guard faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) == 0 else { throw creationError(errno) }
             var status = stat()
             guard fstatat(AT_FDCWD, parent, &status, 0) == 0, status.st_mode & S_IFMT == S_IFDIR else {
@@ -83,12 +87,31 @@ final class InboxFilesystem: Sendable {
                 throw StorageError(.notFound, "the inbox \(shown(path)) is gone; is its disk still mounted?")
             }
         }
+        for folder in missingFolders.reversed() { try createFolder(folder) }
+        try createFolder(path)
+    }
+
+    private func createFolder(_ path: String) throws(StorageError) {
         guard mkdir(path, 0o700) == 0 else {
             if errno == EEXIST { return }
             throw creationError(errno)
         }
         // The umask may have removed bits.
         chmod(path, 0o700)
+    }
+
+    /// The folders above the inbox that are missing, the innermost first; none outside the home directory, where a disk may not be
+    /// mounted.
+    private var missingFolders: [String] {
+        guard let home = home?.pathComponents, path.pathComponents.starts(with: home), !path.pathComponents.contains("..")
+        else { return [] }
+        var missing: [String] = []
+        var folder = AbsolutePath.parent(of: path)
+        while folder.pathComponents.count > home.count, access(folder, F_OK) != 0, errno == ENOENT {
+            missing.append(folder)
+            folder = AbsolutePath.parent(of: folder)
+        }
+        return missing
     }
 
     private func checked(_ directory: FileDescriptor) throws(StorageError) -> FileDescriptor {
