@@ -87,6 +87,16 @@ struct MachineDiagnosisTests {
         #expect(findings.all.first?.text.contains("absent0") == true && findings.all.last?.text.contains("absent;") == true)
     }
 
+    @Test("a profile that is not valid is a problem once, whether it is used or not", arguments: ["", "profile = \"far\"\n"])
+    func profiles(use: String) throws {
+        try FileManager.default.createDirectory(atPath: scratch("config/nearshare"), withIntermediateDirectories: true)
+        try Data("\(use)[profiles.far]\nhop-limit = 70000".utf8)
+            .write(to: URL(filePath: scratch("config/nearshare/config.toml")))
+        let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
+        #expect(findings.all.map(\.subject) == ["configuration"] && diagnosis.severity == .error)
+        #expect(findings.all.first?.text.contains("profiles.far: ") == true)
+    }
+
     @Test("a hotspot that is not possible is a notice with a remedy")
     func hotspot() async throws {
         let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }

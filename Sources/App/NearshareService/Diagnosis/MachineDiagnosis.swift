@@ -95,10 +95,15 @@ package struct MachineDiagnosis: Sendable {
                     "there is no network interface \(TerminalText.escaped(name)), which `interface` names: no peer is found",
                     advice: "`ip link` lists the interfaces; correct the setting or remove it"))
         }
-        do throws(StorageError) {
-            _ = try machine.propagationProfile()
-        } catch {
-            findings.append(finding(error))
+        // The chosen one, and then those that are not used as well.
+        var profiles: [String?] = machine.configuration.profiles.keys.sorted()
+        profiles.insert(nil, at: 0)
+        for profile in profiles {
+            do throws(StorageError) {
+                _ = try machine.propagationProfile(profile)
+            } catch {
+                if !findings.contains(where: { $0.text == error.description }) { findings.append(finding(error)) }
+            }
         }
         return findings
     }
