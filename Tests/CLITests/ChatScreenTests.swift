@@ -1136,7 +1136,9 @@ private final class ChatHarness {
             trustStatus: .known(.verified, isFriend: true))
         chat.handle(.event(.contacts([away])))
         chat.handle(.resized(TerminalSize(columns: 40, rows: 12)))
-        #expect(chat.lines.contains { $0.contains(" is away") && $0.contains("  verified") })
+        #expect(chat.lines.contains { $0.contains(" is away  verified friend") })
+        chat.handle(.resized(TerminalSize(columns: 32, rows: 12)))
+        #expect(chat.lines.contains { $0.contains(" is away  verified") && !$0.contains("friend") })
         chat.handle(.resized(TerminalSize(columns: 28, rows: 12)))
         #expect(chat.lines.contains("* hello"))
     }

@@ -234,7 +234,9 @@ extension ChatScreen {
             }
             switch contact?.trustStatus {
             case .known(.verified, let isFriend)?:
-                line.append(isFriend && !isNarrow ? "  verified friend" : "  verified", TextStyle(color: .green))
+                let text = "  verified friend"
+                let isWhole = isFriend && line.width + TerminalText.width(of: text) <= columns
+                line.append(isWhole ? text : "  verified", TextStyle(color: .green))
             case .known(.seen, isFriend: true)?: line.append("  friend", TextStyle(color: .green))
             default: break
             }
