@@ -51,6 +51,19 @@ import Testing
         #expect(some.message.hasPrefix("1 of 2 messages"))
     }
 
+    @Test("lines that are too long have the status of a limit, where nothing else was sent or failed")
+    func tooLong() throws {
+        var tracker = pipe()
+        tracker.recordRefusal(reason: "too long", isOverLimit: true)
+        tracker.recordEndOfInput()
+        #expect(try #require(PipedConversation.failure(of: tracker, name: "anna")).status == .noSpace)
+        var mixed = tracker
+        mixed.recordRefusal(reason: "blocked")
+        #expect(try #require(PipedConversation.failure(of: mixed, name: "anna")).status == .failure)
+        tracker.recordAcceptance(of: "a")
+        #expect(try #require(PipedConversation.failure(of: tracker, name: "anna")).status == .partly)
+    }
+
     @Test("after a timeout, the message explains what is waiting")
     func timeout() throws {
         var tracker = pipe(.delivered)

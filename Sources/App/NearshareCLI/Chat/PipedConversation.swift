@@ -173,7 +173,7 @@ final class PipedConversation: Sendable {
                 tracker.recordAcceptance(of: id)
                 report.emitAccepted(id, line: line)
             case .refused(let failure, let line):
-                tracker.recordRefusal(reason: failure.description)
+                tracker.recordRefusal(reason: failure.description, isOverLimit: failure.kind == .tooLarge)
                 report.emitRefused(failure, line: line)
             case .ended:
                 tracker.recordEndOfInput()
@@ -266,7 +266,7 @@ final class PipedConversation: Sendable {
         do throws(ControlFailure) {
             guard text.utf8.count <= ChatMessage.maximumTextByteCount else {
                 throw ControlFailure(
-                    .refused,
+                    .tooLarge,
                     "a message holds at most \(UInt64(ChatMessage.maximumTextByteCount).formattedByteCount); send it as a file")
             }
             recordAcceptance(of: try await client.sendLine(text, in: conversation), continuation)
@@ -330,7 +330,9 @@ extension PipedConversation {
         if let reason = tracker.failures.first {
             let count = tracker.failures.count
             let text = TextLayout.sanitized(reason)
-            guard tracker.reachedCount + tracker.pending.count > 0 else { return CommandFailure(.failure, "not sent: \(text)") }
+            guard tracker.reachedCount + tracker.pending.count > 0 else {
+                return CommandFailure(tracker.areAllOverLimit ? .noSpace : .failure, "not sent: \(text)")
+            }
             return CommandFailure(
                 .partly, "\(count) of \(count + tracker.reachedCount + tracker.pending.count) messages were not sent: \(text)")
         }

@@ -39,12 +39,12 @@ enum InputReader {
 
     static func text(of bytes: [UInt8], upTo limit: Int, tooLong: String) throws(CommandFailure) -> String {
         // The last one may be a part of a character.
-        guard bytes.count <= limit + 2 else { throw CommandFailure(.usage, tooLong) }
+        guard bytes.count <= limit + 2 else { throw CommandFailure(.noSpace, tooLong) }
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw CommandFailure(.usage, "standard input is not UTF-8 text; send it as a file with `nearshare send -`")
         }
         let line = text.last?.isNewline == true ? String(text.dropLast()) : text
-        guard line.utf8.count <= limit else { throw CommandFailure(.usage, tooLong) }
+        guard line.utf8.count <= limit else { throw CommandFailure(.noSpace, tooLong) }
         guard !line.isEmpty else { throw CommandFailure(.usage, MessengerError.nothingToSay.description) }
         return line
     }

@@ -12,13 +12,15 @@ extension ControlFailure {
             case .storage: self.init(.storage, error.description)
             case .rule(let rule): self.init(rule)
             case .file: self.init(.unavailable, error.description)
-            case .nothingToSay, .tooLong, .reservedText: self.init(.refused, error.description)
+            case .tooLong: self.init(.tooLarge, error.description)
+            case .nothingToSay, .reservedText: self.init(.refused, error.description)
             }
         case let rule as MessageError:
             switch rule {
             // The request itself is valid.
             case .receiverNotInRange, .receiverKeyUnknown, .receiverTakesNone:
                 self.init(.peerNotFound, ErrorMessage.text(for: rule))
+            case .fileTooLarge, .contentTooLarge: self.init(.tooLarge, ErrorMessage.text(for: rule))
             default: self.init(.refused, ErrorMessage.text(for: rule))
             }
         case NodeError.notFound, NodeError.unreachable: self.init(.peerNotFound, ErrorMessage.text(for: error))

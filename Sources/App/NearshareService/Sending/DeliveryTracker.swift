@@ -16,6 +16,8 @@ package struct DeliveryTracker: Sendable {
     package private(set) var reachedCount = 0
     /// Reasons of the messages that were refused.
     private var refusals: [String] = []
+    /// The number of messages that were refused because they exceed a limit.
+    private var overLimitCount = 0
     /// Reasons of the accepted messages that failed, by id, with the number of earlier failures.
     private var failed: [String: (order: Int, reason: String)] = [:]
     private var failureCount = 0
@@ -40,6 +42,9 @@ package struct DeliveryTracker: Sendable {
     /// Reasons of the messages that were refused or have failed.
     package var failures: [String] { refusals + failed.values.sorted { $0.order < $1.order }.map(\.reason) }
 
+    /// Whether each failure is a message that exceeds a limit.
+    package var areAllOverLimit: Bool { overLimitCount > 0 && overLimitCount == failures.count }
+
     /// Records that the node has accepted a message.
     package mutating func recordAcceptance(of id: String) {
         guard requiredStatus > .waiting else {
@@ -53,8 +58,10 @@ package struct DeliveryTracker: Sendable {
     }
 
     /// Records that the node has refused a message.
-    package mutating func recordRefusal(reason: String) {
+    /// - Parameter isOverLimit: whether the message exceeds a limit.
+    package mutating func recordRefusal(reason: String, isOverLimit: Bool = false) {
         refusals.append(reason)
+        if isOverLimit { overLimitCount += 1 }
     }
 
     /// Records the end of the input.
