@@ -2,9 +2,9 @@ import NearshareBase
 import Testing
 
 @Suite("entries of a transfer, and those that its sender has withdrawn") struct EntryTallyTests {
-    private func entry(_ kind: EntryHeader.Kind, _ path: String...) -> EntryHeader {
+    private func entry(_ kind: EntryHeader.Kind, _ path: String..., size: UInt64 = 0) -> EntryHeader {
         EntryHeader(
-            item: 0, kind: kind, path: path.map { ClaimedFileName($0)! }, size: 0, modified: nil, permissions: nil)
+            item: 0, kind: kind, path: path.map { ClaimedFileName($0)! }, size: size, modified: nil, permissions: nil)
     }
 
     private func tally(_ entries: [EntryHeader], withdrawing withdrawn: [EntryHeader], keptCount: UInt64 = 0) -> EntryTally {
@@ -25,6 +25,12 @@ import Testing
         // A folder among them is not missed for itself.
         let both = tally(entries, withdrawing: [entries[0], entries[3]])
         #expect(both.missing == MissingFiles(count: 1, of: 3, listed: [ClaimedFileName("c")!]))
+    }
+
+    @Test func `the bytes of withdrawn files are counted`() {
+        let entries = [entry(.file, "a", size: 3), entry(.file, "b", size: .max), entry(.file, "c", size: 5)]
+        #expect(tally(entries, withdrawing: [entries[0]]).missing?.contentByteCount == 3)
+        #expect(tally(entries, withdrawing: [entries[0], entries[1]]).missing?.contentByteCount == .max)
     }
 
     @Test func `folders are named where only folders were withdrawn`() {

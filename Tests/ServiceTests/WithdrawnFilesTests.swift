@@ -56,7 +56,9 @@ struct WithdrawnFilesTests {
         #expect(failure?.message.contains("1 of 3 files was not stored: b; trip/b was changed, moved or removed") == true)
         let sent = try #require(reporter.sent.first)
         #expect(sent.missing?.listed.map(\.shown) == ["b"] && sent.missing?.offered == 3)
-        #expect(sent.outcome == .failed(.sourceChanged, at: .local) && sent.byteCount == 3000)
+        #expect(sent.outcome == .failed(.sourceChanged, at: .local) && sent.byteCount == 2000)
+        let recorded = try TransferLog(of: .sent, in: ada.machine.state).entries().last
+        #expect(recorded?.size == 2000 && recorded?.offeredSize == 3000)
         let result = try #require(received.withLock { $0 })
         #expect(result.missing == sent.missing && result.isStored)
         #expect(result.outcome == .failed(.sourceChanged, at: .remote))

@@ -53,7 +53,7 @@ struct ReceiveRecorder: Sendable {
     /// Records and reports what a transfer has delivered, and its end in the history.
     func recordEnd(of attempt: TransferLog.Attempt, _ transfer: Transfer, _ result: TransferResult, of invitation: Invitation) {
         reportDeliveries(of: result, from: invitation, transfer.id)
-        let byteCount = transfer.snapshot.done
+        let byteCount = transfer.snapshot.done.subtractingClamped(result.missing?.contentByteCount ?? 0)
         let isNew = result.outcome != .completed || !result.delivered.allSatisfy(\.isPresent)
         record(
             invitation, result.missing != nil ? .partial : RecordedOutcome(result.outcome), byteCount: byteCount,

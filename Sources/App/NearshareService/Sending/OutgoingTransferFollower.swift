@@ -68,7 +68,8 @@ struct OutgoingTransferFollower: Sendable {
                 SendResult(
                     transfer: transfer.id, peer: peer, outcome: result.outcome, detail: result.detail,
                     label: TransferLabel(content, to: name).text, content: content,
-                    byteCount: progress.done, resumedByteCount: progress.resumed, canResume: canResume,
+                    byteCount: progress.done.subtractingClamped(result.missing?.contentByteCount ?? 0),
+                    resumedByteCount: progress.resumed, canResume: canResume,
                     changedNames: result.changedNames, compared: result.compared, part: progress.part,
                     receiver: name, missing: result.missing, isConfirmed: result.isConfirmed, isDevice: isDevice)))
     }

@@ -4,6 +4,7 @@ package struct EntryTally: Sendable, Hashable {
     private var fileCount: UInt64 = 0
     private var withdrawnCount: UInt64 = 0
     private var withdrawnFileCount: UInt64 = 0
+    private var withdrawnByteCount: UInt64 = 0
     private var fileNames: [ClaimedFileName] = []
     private var folderNames: [ClaimedFileName] = []
 
@@ -21,6 +22,7 @@ package struct EntryTally: Sendable, Hashable {
     /// Counts an entry that was recorded as withdrawn.
     package mutating func recordWithdrawal(of header: EntryHeader) {
         withdrawnCount = withdrawnCount.addingClamped(1)
+        withdrawnByteCount = withdrawnByteCount.addingClamped(header.size ?? 0)
         guard let name = header.path.last else { return }
         if header.kind == .folder {
             if folderNames.count < MissingFiles.maximumListedCount { folderNames.append(name) }
@@ -37,8 +39,11 @@ package struct EntryTally: Sendable, Hashable {
 
     /// The withdrawn files and links, or folders where only folders were withdrawn; nil where nothing was, or nothing remains.
     package var missing: MissingFiles? {
-        withdrawnFileCount > 0
+        var missing =
+            withdrawnFileCount > 0
             ? MissingFiles(count: withdrawnFileCount, of: fileCount, listed: fileNames)
             : MissingFiles(count: withdrawnCount, of: entryCount, listed: folderNames)
+        missing?.contentByteCount = withdrawnByteCount
+        return missing
     }
 }

@@ -9,6 +9,8 @@ package struct MissingFiles: Sendable, Hashable {
     package let offered: UInt64
     /// The names of at most ``maximumListedCount`` files: the last components of their paths.
     package let listed: [ClaimedFileName]
+    /// The content of the missing files that the byte count of the transfer includes.
+    package var contentByteCount: UInt64 = 0
 
     /// - Returns: nil when no file is missing, and when no other was stored.
     package init?(_ names: [ClaimedFileName], of offered: Int) {
