@@ -604,6 +604,29 @@ struct FriendCandidateTests {
         }
     }
 
+    @Test("K2: the beginning of a known peer's name makes it a friend only where no other peer nearby may be meant")
+    func beginning() async throws {
+        let (machine, name) = (try machine(isProven: true), try DisplayName("benjamin"))
+        try machine.trust.update { _ = $0.introduce(fingerprint(9), claiming: name, as: name, at: day) }
+        let resolver = FriendResolver(machine)
+        for text in ["benj", "benjamin", fingerprint(9).peerID.hex, fingerprint(9).hex] {
+            var isSearched = false
+            let match = try await resolver.find(text) {
+                isSearched = true
+                throw NodeError.notFound(text, nearby: [])
+            }
+            #expect(isSearched == (text == "benj"))
+            guard case .authenticated(let candidate) = match, candidate.fingerprint == fingerprint(9) else {
+                Issue.record("\(match)")
+                continue
+            }
+        }
+        let failure = await #expect(throws: ControlFailure.self) {
+            try await resolver.find("benj") { throw ControlFailure(.ambiguous, "benj is the beginning of several names") }
+        }
+        #expect(failure?.kind == .ambiguous)
+    }
+
     @Test func `only a peer whose key is not known is looked for nearby`() async throws {
         let machine = try machine(isProven: true)
         let recorder = EventRecorder()

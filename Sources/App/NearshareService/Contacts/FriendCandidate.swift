@@ -6,6 +6,9 @@ package struct FriendCandidate: Sendable {
     package let name: DisplayName
     package let isVerified: Bool
     package let isFriend: Bool
+    /// Whether the text that has found the peer among the known ones is only the beginning of its name, which may be that of another
+    /// peer nearby as well.
+    package private(set) var isFoundByBeginning = false
     /// Whether the peer is in the trust store.
     private let isKnown: Bool
     /// Puts a peer that is not known into the trust store.
@@ -18,7 +21,12 @@ package struct FriendCandidate: Sendable {
         guard LinkAddress(parsing: text) == nil else { return nil }
         let trust = try machine.trust.read()
         if let known = try trust.peer(named: text) {
-            try self.init(known.fingerprint, known.entry.name, known.entry) { _ in }
+            let id = known.fingerprint.peerID
+            let (name, ownName) = (known.entry.name, known.entry.otherName)
+            try self.init(known.fingerprint, name, known.entry) { _ in }
+            isFoundByBeginning =
+                PeerID(hex: text) != id && Fingerprint(hex: text) != known.fingerprint
+                && !trust.isWholeName(text, of: name, id) && ownName?.claimed.lowercased() != text.lowercased()
             return
         }
         // Not by name: a peer that was met may have the name of the one that is meant.

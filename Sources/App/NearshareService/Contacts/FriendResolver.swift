@@ -32,7 +32,9 @@ package struct FriendResolver: Sendable {
     /// - Throws: ``CommandFailure`` for several peers, for this machine, and for a peer that is known but not in range; the errors
     ///   of `authenticate`.
     package func find(_ text: String, authenticate: () async throws -> FriendCandidate) async throws -> Match {
-        if let known = try FriendCandidate(known: text, on: machine) { return .authenticated(known) }
+        if let known = try FriendCandidate(known: text, on: machine) {
+            return try await find(text, preferring: known, authenticate: authenticate)
+        }
         if let message = try OwnPeer(of: machine).message(about: text) { throw CommandFailure(.usage, message) }
         // An id names one key, which may be looked for in the mesh first.
         if PeerID(hex: text) != nil, let contact = try await contactInRange(text) { return .inMesh(contact) }
@@ -47,6 +49,27 @@ package struct FriendResolver: Sendable {
                 "\(key.name.identified(by: key.id)) is known, but not nearby, so its key cannot be proven; try again when "
                     + "`nearshare receive` runs there, or while `nearshare mesh run` runs on both machines")
         }
+    }
+
+    /// The known peer that a text selects. By the beginning of its name only where no other peer in range has it (K2).
+    private func find(
+        _ text: String, preferring known: FriendCandidate, authenticate: () async throws -> FriendCandidate
+    ) async throws -> Match {
+        guard known.isFoundByBeginning else { return .authenticated(known) }
+        do {
+            return .authenticated(try await authenticate())
+        } catch let error as NodeError {
+            switch error {
+            case .ambiguous, .identityMismatch, .blocked: throw error
+            // It need not be nearby. Another peer would be ambiguous.
+            default: break
+            }
+        } catch let failure as CommandFailure where failure.message == NetworkNotice.notFound(text) {
+            // Without a network no other peer is nearby.
+        }
+        let key = NamedKey(fingerprint: known.fingerprint, name: known.name)
+        guard let contact = try await contactInRange(text), contact.id != key.id else { return .authenticated(known) }
+        throw CommandFailure(.peerNotFound, NodeError.ambiguity(of: text, rows: [key.idRow, contact.idRow].sorted()))
     }
 
     /// The peer that the running node has in the mesh; nil where there is none, or no node runs.
