@@ -309,6 +309,9 @@ class TwoMachinesStory(CableStory):
         self.assertReached(receiver, "one")
         # The latest of two is served.
         second = self.receive_without_name()
+        warning = "another `nearshare receive` of this user is running: what peers send arrives at this one while it runs"
+        wait_until(lambda: warning in " ".join("".join(second.errors).split()), "the warning about the first one")
+        self.assertNotIn(warning, " ".join("".join(receiver.errors).split()))
         self.assertReached(second, "two")
         second.signal(INTERRUPT)
         self.assertEqual(130, second.end())

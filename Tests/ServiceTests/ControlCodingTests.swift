@@ -75,12 +75,13 @@ struct ControlCodingTests {
         let profile = NodeStatus.Profile(
             name: nil, hopLimit: 1, timeToLive: 2, sharingTime: 3, maximumPropagation: 4, tracklistLimit: 5)
         let states: [NodeStatus.Bluetooth] = [.starting, .notUsed, .on(channel: 131), .unavailable(reason: "no adapter")]
-        let statuses = try states.map { bluetooth in
+        var statuses = try states.map { bluetooth in
             NodeStatus(
                 id: anna, name: try DisplayName("me"), process: 42, uptime: 1, isDaemon: true, profile: profile, port: 4_000,
                 neighbours: [NodeStatus.Neighbour(contact: try contact(.new), isDirect: false)], storedBundleCount: 2,
                 sessionLifetime: 3, secureSessions: [anna], bluetooth: bluetooth, inbox: "/inbox")
         }
+        statuses[0].linkReceiverCount = 1
         let replies: [ControlReply] =
             statuses.map { .status($0) } + [
                 .done, .contacts(try trustStatuses.map(contact)), .contact(try contact(.known(.verified, isFriend: true))),

@@ -38,19 +38,24 @@ struct ReceiverNotice: Sendable {
         if isFirst, let localSend { LocalSendNotice.show(localSend, isJSON: isJSON) }
         // Last: two codes fill a terminal, and other lines would scroll them away.
         if isFirst, let page, let hotspot { HotspotNotice.show(hotspot, page, isJSON: isJSON, purpose: action) }
-        guard case .own(let port, let other) = state else { return }
-        if let other {
+        switch state {
+        case .own(_, let other?):
             Console.warn(
                 "another `nearshare receive` of this user is running (process \(other)): peers see one machine, and what they send "
                     + "arrives at either of the two, in its inbox; end one of them")
-        } else if let notice = Node.fallbackNotice(port: port, chosen: chosenPort) {
-            Console.warn(notice)
+        case .own(let port, _):
+            if let notice = Node.fallbackNotice(port: port, chosen: chosenPort) { Console.warn(notice) }
+        case .node(_, _, true):
+            Console.warn(
+                "another `nearshare receive` of this user is running: what peers send arrives at this one while it runs, and at the "
+                    + "other one after that; end one of them")
+        case .node: break
         }
     }
 
     private func emit(_ state: ReceiverPort.State, isFirst: Bool) {
         var members: [String: JSONValue] = ["port": .number(UInt64(state.port))]
-        if case .node(_, let process) = state { members["node"] = .number(UInt64(max(0, process))) }
+        if case .node(_, let process, _) = state { members["node"] = .number(UInt64(max(0, process))) }
         guard isFirst else { return JSONEvents.emit("port", members) }
         (members["name"], members["id"]) = (.string(node.name.claimed), .string(node.id.hex))
         members["discovery"] = JSONValue(discoveryEngine)
@@ -61,7 +66,7 @@ struct ReceiverNotice: Sendable {
         let place =
             switch state {
             case .own(let port, _): "on port \(port)"
-            case .node(let port, let process): "on port \(port) of the running node (process \(process))"
+            case .node(let port, let process, _): "on port \(port) of the running node (process \(process))"
             }
         guard isFirst else { return Console.notice("now \(place)") }
         Console.notice("\(node.name.unquoted) (\(node.id.hex)) is visible to those nearby, \(place)")

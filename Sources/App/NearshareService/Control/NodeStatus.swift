@@ -71,6 +71,8 @@ package struct NodeStatus: Sendable, Hashable, Codable {
     package var bluetooth: Bluetooth
     /// Empty when received files are not stored.
     package var inbox: String
+    /// Number of processes of the user that have asked for the links of peers; nil where the node does not count them.
+    package var linkReceiverCount: Int?
 
     package init(
         id: PeerID, name: DisplayName, process: Int32, uptime: Int, isDaemon: Bool, profile: Profile, port: UInt16,
@@ -95,6 +97,6 @@ package struct NodeStatus: Sendable, Hashable, Codable {
     private enum CodingKeys: String, CodingKey {
         case id, name, process, uptime
         case isDaemon = "isStanding"
-        case profile, port, neighbours, storedBundleCount, sessionLifetime, secureSessions, bluetooth, inbox
+        case profile, port, neighbours, storedBundleCount, sessionLifetime, secureSessions, bluetooth, inbox, linkReceiverCount
     }
 }

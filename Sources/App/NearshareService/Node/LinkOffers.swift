@@ -59,6 +59,9 @@ final class LinkOffers: Sendable {
         return links
     }
 
+    /// Number of processes that have asked for links.
+    var receiverCount: Int { state.withLock { $0.receivers.count } }
+
     /// Offers a link to the latest process.
     /// - Returns: whether the process has claimed it; otherwise the node serves it.
     func offer(_ link: PassedLink) async -> Bool {

@@ -150,7 +150,10 @@ package final class NodeService: NodeClient {
 
     private func reply(to request: ControlRequest) async throws -> ControlReply {
         switch request {
-        case .status: return .status(try status.current())
+        case .status:
+            var current = try status.current()
+            current.linkReceiverCount = linkOffers.receiverCount
+            return .status(current)
         case .contacts: return .contacts(try await contacts.listed())
         case .find(let name, let timeout): return .contact(try await findContact(name, timeout: timeout))
         case .sendMessage(let message):

@@ -8,11 +8,12 @@ package struct ReceiverPort: Sendable {
     package enum State: Sendable, Hashable {
         /// - Parameter beside: the process of another `receive` of this user, at which senders arrive as well.
         case own(port: UInt16, beside: Int32? = nil)
-        case node(port: UInt16, process: Int32)
+        /// - Parameter isBesideOther: whether another `receive` of this user has received through the node until now.
+        case node(port: UInt16, process: Int32, isBesideOther: Bool = false)
 
         package var port: UInt16 {
             switch self {
-            case .own(let port, _), .node(let port, _): port
+            case .own(let port, _), .node(let port, _, _): port
             }
         }
     }
@@ -134,7 +135,9 @@ package struct ReceiverPort: Sendable {
             }
             emitIfChanged(
                 hasUsualPort && !isFixed
-                    ? .node(port: status.port, process: status.process) : .own(port: listener.port), report)
+                    ? .node(
+                        port: status.port, process: status.process, isBesideOther: status.linkReceiverCount ?? 0 > 0)
+                    : .own(port: listener.port), report)
             for await link in client.links {
                 // A link that was not claimed in time, because this process was stopped, is served by the node.
                 if (try? await client.submit(.claimLink(link.number))) == .done {
