@@ -46,7 +46,7 @@ extension LocalMachine {
     /// The name under which the user knows the owner of a key that may claim no name, such as a peer at an address; nil for a peer
     /// that is not known by a name of its own.
     func name(of fingerprint: Fingerprint, claiming name: DisplayName?) -> DisplayName? {
-        if let name { return self.name(of: fingerprint, claiming: name) }
+        if let name { return .some(self.name(of: fingerprint, claiming: name)) }
         guard let entry = (try? trust.read())?[fingerprint] else { return nil }
         return entry.givenName ?? (entry.isNameContested ? nil : entry.claimedName)
     }
