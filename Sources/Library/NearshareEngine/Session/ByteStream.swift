@@ -22,9 +22,7 @@ public final class ByteStream: Sendable {
         self.streams = streams
     }
 
-    deinit {
-        streams.abandon(id)
-    }
+    deinit { release() }
 
     /// Waits for bytes.
     /// - Parameter limit: the largest number of bytes to return, by default 64 KiB; less than 1 counts as 1.
@@ -67,6 +65,9 @@ public final class ByteStream: Sendable {
     func readBlocking(upTo limit: Int) throws(StreamError) -> [UInt8]? { try streams.readBlocking(id, upTo: limit) }
 
     func writeBlocking(_ bytes: ArraySlice<UInt8>) throws(StreamError) { try streams.writeBlocking(bytes, on: id) }
+
+    /// Ends reading, and writing as well; bytes written before ``finish()`` are still sent.
+    func release() { streams.abandon(id) }
 
     /// Ends both directions at once; bytes in flight are lost.
     public func cut() {

@@ -44,5 +44,5 @@ final class RelayedLink: StreamLink {
     }
 
     func finishWriting() { stream.finish() }
-    func close() { stream.cut() }
+    func close() { stream.release() }
 }

@@ -33,9 +33,22 @@ extension Session {
             await self.waitUntilStreamsAreHandled(of: presentLinks)
         }
         let undelivered = state.withLock { state in state.isOver ? [] : state.undelivered }
+        if waiting > .zero { await withTimeout(Self.departureAnswerTime) { await self.closeRelayedLinks() } }
         for link in links { link.driver.send(.leave(id)) }
         end()
         return undelivered
+    }
+
+    /// Closes the links through other members, and waits until their far ends have read all. The relaying members learn of the
+    /// departure afterwards: their news overtake what they relay.
+    private func closeRelayedLinks() async {
+        let relayedLinks = links.filter { $0.relay != nil }
+        for link in relayedLinks {
+            link.driver.send(.leave(id))
+            link.driver.close(.goingAway)
+        }
+        let areClosed = { @Sendable in !self.links.contains { link in relayedLinks.contains { $0 === link } } }
+        while !Task.isCancelled, !areClosed() { await progress.wait(until: areClosed) }
     }
 
     /// Bounds the time of a leave, so that no sum of times overflows.

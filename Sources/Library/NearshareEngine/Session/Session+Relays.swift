@@ -40,18 +40,18 @@ extension Session {
         }
     }
 
-    /// Moves bytes both ways; each direction waits for its reader.
+    /// Moves bytes both ways; each direction waits for its reader. Where one of the streams is lost, what has arrived on it is still
+    /// passed on; the far end sees by the encryption whether it is all.
     private static func relayBytes(between one: ByteStream, and other: ByteStream) async {
         await withDiscardingTaskGroup { group in
             for (source, target) in [(one, other), (other, one)] {
                 group.addTask {
                     do {
                         for try await bytes in source { try await target.write(bytes) }
-                        target.finish()
                     } catch {
-                        source.cut()
-                        target.cut()
+                        // The other direction sees it too, and ends.
                     }
+                    target.finish()
                 }
             }
         }

@@ -149,14 +149,17 @@ package struct ByteStreams: Sendable {
     }
 
     private mutating func discard(_ id: StreamID) {
-        while let result = try? read(id, upTo: .max), case .bytes = result {}
+        while case .bytes? = streams[id]?.receiving.read(upTo: .max) { grantCredit(id) }
+        removeIfDone(id)
     }
 
     /// Reads at most `limit` bytes. The end can be read again.
     package mutating func read(_ id: StreamID, upTo limit: Int) throws(StreamError) -> ReadResult {
         if done.contains(id) { return .end }
         try requireOpen(id)
-        guard let result = streams[id]?.receiving.read(upTo: limit) else { throw .notOpen }
+        guard streams[id]?.receiving.isDiscarding == false, let result = streams[id]?.receiving.read(upTo: limit) else {
+            throw .notOpen
+        }
         switch result {
         case .bytes: grantCredit(id)
         case .end: removeIfDone(id)
