@@ -213,6 +213,7 @@ public final class LocalMachine: Sendable {
                 return [:]
             }
         }
+        settings.contactMonitor = { [state] in ContactMonitor(of: state) }
         settings.friends = { [ephemeral] in
             let known = (try? trust.read()) ?? trust.latestValue
             // A node may live longer than its machine.

@@ -29,7 +29,6 @@ extension MeshDriver {
             publishMessageEvent(.publicText(from: peer, id: id, text: text, source: source))
         case .read(let id, let peer): publishMessageEvent(.read(id: id, by: peer))
         case .sessionEstablished(let peer):
-            updateContacts()
             publishMessageEvent(.peerChanged(peer.id))
             receiver.offerAuthenticated(by: peer)
         case .privateMessage(let peer, let id, let text): handlePrivateMessage(text, id: id, from: peer)
@@ -48,12 +47,6 @@ extension MeshDriver {
         case .fragmentsSent(let key, let sent, let total): sender.recordProgress(of: key, sent: sent, of: total)
         case .fileSendEnded(let key, let outcome): sender.endFile(key, outcome)
         }
-    }
-
-    private func updateContacts() {
-        let contacts = settings.contacts()
-        update { router, _ in router.setContacts(contacts) }
-        bundles.withLock { $0 }?.setContacts(contacts)
     }
 
     func handlePeerChanges(_ ids: Set<PeerID>) {

@@ -55,6 +55,7 @@ package final class MeshDriver: Sendable {
             let timer = try BlockingThread.start { self.router.runTimer() }
             await withDiscardingTaskGroup { group in
                 group.addTask { await timer.join() }
+                group.addTask { await self.followContacts() }
                 group.addTask {
                     await self.router.events.run { self.handle($0) }
                     self.knownPeers.finishChanges()

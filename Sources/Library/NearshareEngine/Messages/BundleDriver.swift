@@ -20,7 +20,7 @@ package final class BundleDriver: Sendable {
     private let observe: @Sendable (BundleDriverEvent) -> Void
     private let subscribers = Broadcast<BundleDriverEvent>()
     private let driver: MachineDriver<BundleMachine>
-    private let contacts: ContactEndpoints
+    let contacts: ContactEndpoints
     private let creationClock = Mutex(CreationClock())
     /// The latest decisions about bundles, for diagnosis.
     let trace: BundleTrace

@@ -53,8 +53,11 @@ package struct NodeSettings: Sendable {
     /// Returns the local user's trust in a LocalSend device that has proven its certificate, by the certificate's fingerprint.
     package var deviceTrustStatus: @Sendable (Fingerprint, DisplayName) -> TrustStatus = { _, _ in .new }
     /// Returns the signing keys of the contacts that have proven them, or whose keys were imported: peers that the user knows. The
-    /// mesh never lets others take their ids, and keeps room for them. Read at the start and whenever a session is established.
+    /// mesh never lets others take their ids, and keeps room for them. Called at the start, and when ``contactMonitor`` reports a
+    /// change.
     package var contacts: @Sendable () -> [PeerID: SigningPublicKey] = { [:] }
+    /// Opens a monitor of the files that ``contacts`` reads; nil where they do not change.
+    package var contactMonitor: (@Sendable () -> (any FileMonitor)?)?
     /// Returns the ids of the friends: their links in the mesh never give way. A contact's may: under `--accept all` a file makes one.
     package var friends: @Sendable () -> Set<PeerID> = { [] }
     /// The log for diagnosis; it contains no names of files or peers.

@@ -26,6 +26,8 @@ package final class StateDirectory: Sendable {
     package static let applicationsName = "applications"
     /// The user's decisions about peers.
     static let trustFileName = "trust.json"
+    /// The keys that peers have announced, and that the user has imported.
+    static let contactFileName = "contacts.json"
     private static let lockName = "lock"
     private static let maximumFileByteCount = 16 << 20
 

@@ -75,6 +75,6 @@ extension StateFile where Value == TrustStore {
 
 extension StateFile where Value == ContactBook {
     package convenience init(in directory: StateDirectory) {
-        self.init("contacts.json", in: directory, startingWith: ContactBook())
+        self.init(StateDirectory.contactFileName, in: directory, startingWith: ContactBook())
     }
 }
