@@ -76,7 +76,8 @@ private final class ALSADevice {
     let format: AudioFormat
     let name: String
     static let defaultName = "default"
-    /// Recoveries since the last successful call. A device behind a stopped server reports success for ever.
+    /// Recoveries since the last successful call. Where the sound server behind a device has stopped, `snd_pcm_recover` reports
+    /// success for ever.
     private var recoveries = 0
     private static let maximumRecoveries = 8
 
@@ -100,34 +101,47 @@ private final class ALSADevice {
             throw AudioError(.failed, "no memory for the sound device")
         }
         defer { library.snd_pcm_hw_params_free(parameters) }
-        try set(library.snd_pcm_hw_params_any(raw, parameters))
-        try set(library.snd_pcm_hw_params_set_rate_resample(raw, parameters, 1))
-        try set(library.snd_pcm_hw_params_set_access(raw, parameters, SND_PCM_ACCESS_RW_INTERLEAVED))
-        try set(library.snd_pcm_hw_params_set_format(raw, parameters, SND_PCM_FORMAT_S16))
-        try set(library.snd_pcm_hw_params_set_channels(raw, parameters, UInt32(format.channels)))
-        try set(library.snd_pcm_hw_params_set_rate(raw, parameters, UInt32(format.rate), 0))
+        try check(library.snd_pcm_hw_params_any(raw, parameters), Self.notUsable)
+        try check(library.snd_pcm_hw_params_set_rate_resample(raw, parameters, 1), Self.notUsable)
+        try check(
+            library.snd_pcm_hw_params_set_access(raw, parameters, SND_PCM_ACCESS_RW_INTERLEAVED),
+            "does not support interleaved channels")
+        try check(
+            library.snd_pcm_hw_params_set_format(raw, parameters, SND_PCM_FORMAT_S16), "does not support samples of 16 bits")
+        try check(
+            library.snd_pcm_hw_params_set_channels(raw, parameters, UInt32(format.channels)),
+            "does not support \(format.channels == 1 ? "one channel" : "\(format.channels) channels")")
+        try check(
+            library.snd_pcm_hw_params_set_rate(raw, parameters, UInt32(format.rate), 0),
+            "does not support \(format.rate) samples a second")
         // The buffer bridges a slow disk; the period determines how smoothly the level moves. A device that can't do it keeps
         // its own.
         var buffer: UInt32 = direction == SND_PCM_STREAM_CAPTURE ? 2_000_000 : 200_000
         _ = library.snd_pcm_hw_params_set_buffer_time_near(raw, parameters, &buffer, nil)
         var period: UInt32 = 20_000
         _ = library.snd_pcm_hw_params_set_period_time_near(raw, parameters, &period, nil)
-        try set(library.snd_pcm_hw_params(raw, parameters))
+        try check(library.snd_pcm_hw_params(raw, parameters), Self.notUsable)
     }
 
     deinit {
         _ = library.snd_pcm_close(raw)
+        // The configuration that alsa-lib has parsed for opening. Open devices need it no more, and opening another one parses it.
         _ = library.snd_config_update_free_global()
     }
 
+    private static let notUsable = "could not be set up"
+
     /// Throws for the error code of a parameter.
-    private func set(_ code: Int32) throws(AudioError) {
+    /// - Parameter problem: the predicate of a sentence about the device, for a negative code.
+    private func check(_ code: Int32, _ problem: String) throws(AudioError) {
         guard code >= 0 else {
-            throw AudioError(
-                .unavailable,
-                "\"\(shown(name))\" does not support \(format.rate) samples a second (\(Self.reason(library, code)))")
+            throw AudioError(.unavailable, "\"\(shown(name))\" \(problem) (\(Self.reason(library, code)))")
         }
     }
+
+    /// The number of frames that one call reads or writes at most: the usual period, 20 ms. A call for more would block until all of
+    /// them are there, because the device is opened for blocking calls.
+    var maximumFrameCount: Int { format.rate / 50 }
 
     static func reason(_ library: nearshare_alsa, _ code: Int32) -> String {
         library.snd_strerror(code).map { String(cString: $0).lowercased() } ?? "code \(code)"
@@ -135,11 +149,16 @@ private final class ALSADevice {
 
     func recordSuccess() { recoveries = 0 }
 
-    /// Recovers from an overrun, an underrun or a suspension; throws for a disconnected device.
+    /// Recovers from an overrun, an underrun or a suspension; throws for a disconnected device, and for one that fails again each
+    /// time.
     func recover(from code: Int) throws(AudioError) {
+        let code = Int32(clamping: code)
         recoveries += 1
-        guard recoveries <= Self.maximumRecoveries, library.snd_pcm_recover(raw, Int32(clamping: code), 1) >= 0 else {
-            throw AudioError(.deviceGone, "the sound device was disconnected (\(Self.reason(library, Int32(clamping: code))))")
+        guard recoveries <= Self.maximumRecoveries else {
+            throw AudioError(.deviceGone, "the sound device does not recover (\(Self.reason(library, code)))")
+        }
+        guard library.snd_pcm_recover(raw, code, 1) >= 0 else {
+            throw AudioError(.deviceGone, "the sound device was disconnected (\(Self.reason(library, code)))")
         }
     }
 }
@@ -150,6 +169,8 @@ private final class ALSAInput: AudioInput {
     private let device: ALSADevice
     private var isStarted = false
     private var lastSound = SystemClock.monotonic()
+    /// nil before the first read, and after an interruption that is no overrun, such as a suspension.
+    private var clock: CaptureClock?
     /// Frames of silence that replace lost ones and are still to be returned.
     private var silence = 0
 
@@ -159,36 +180,48 @@ private final class ALSAInput: AudioInput {
 
     func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> AudioReading {
         let library = device.library
+        if !isStarted { try start() }
+        // After the start: the device records while silence is handled, in place of what was lost.
         if silence > 0 { return .frames(fillSilence(buffer)) }
-        if !isStarted {
-            let code = library.snd_pcm_start(device.raw)
-            if code < 0 { try device.recover(from: Int(code)) }
-            isStarted = true
-            lastSound = SystemClock.monotonic()
-        }
         let ready = library.snd_pcm_wait(device.raw, AudioTimeout.milliseconds)
-        if ready == 0 {
-            if SystemClock.monotonic() - lastSound > LinuxAudio.sampleTimeout {
-                throw AudioError(.deviceGone, "the microphone sends no sound any more")
-            }
-            return .timedOut
-        }
-        let count = library.snd_pcm_readi(device.raw, buffer.baseAddress, snd_pcm_uframes_t(buffer.count / format.channels))
-        if count > 0 {
+        if ready == 0 { return try timeOut() }
+        let frames = min(buffer.count / format.channels, device.maximumFrameCount)
+        let count = library.snd_pcm_readi(device.raw, buffer.baseAddress, snd_pcm_uframes_t(frames))
+        switch count {
+        case 1...:
             device.recordSuccess()
             lastSound = SystemClock.monotonic()
+            clock?.recordFrames(count)
             return .frames(count)
+        case 0: return try timeOut()
+        default:
+            // The recovery from an overrun empties the buffer; the next start counts what is lost.
+            if count != -Int(EPIPE) { clock = nil }
+            isStarted = false
+            try device.recover(from: count)
+            return .timedOut
         }
-        if count == -Int(EPIPE) {
-            // Overrun: everything since the last read is lost.
-            let lost = Int((SystemClock.monotonic() - lastSound).inSeconds * Double(format.rate))
-            lostFrames += UInt64(max(0, lost))
-            silence = max(0, lost)
-            lastSound = SystemClock.monotonic()
+    }
+
+    /// - Throws: when no sound has come for too long.
+    private func timeOut() throws(AudioError) -> AudioReading {
+        guard SystemClock.monotonic() - lastSound <= LinuxAudio.sampleTimeout else {
+            throw AudioError(.deviceGone, "the microphone sends no sound any more")
         }
-        if count < 0 { try device.recover(from: count) }
-        isStarted = false
         return .timedOut
+    }
+
+    /// Starts the device, at first or after an interruption, and counts what an overrun has lost.
+    private func start() throws(AudioError) {
+        let code = device.library.snd_pcm_start(device.raw)
+        if code < 0 { try device.recover(from: Int(code)) }
+        isStarted = true
+        let now = SystemClock.monotonic()
+        lastSound = now
+        let lost = clock?.recordLoss(at: now) ?? 0
+        if clock == nil { clock = CaptureClock(rate: format.rate, start: now) }
+        lostFrames += UInt64(lost)
+        silence += lost
     }
 
     private func fillSilence(_ buffer: UnsafeMutableBufferPointer<Int16>) -> Int {
@@ -217,8 +250,7 @@ private final class ALSAOutput: AudioOutput {
     func write(_ samples: UnsafeBufferPointer<Int16>) throws(AudioError) -> Int {
         let library = device.library
         guard library.snd_pcm_wait(device.raw, AudioTimeout.milliseconds) != 0 else { return 0 }
-        let period = format.rate / 50
-        let frames = min(samples.count / format.channels, period)
+        let frames = min(samples.count / format.channels, device.maximumFrameCount)
         let count = library.snd_pcm_writei(device.raw, samples.baseAddress, snd_pcm_uframes_t(frames))
         if count > 0 {
             device.recordSuccess()
@@ -232,7 +264,8 @@ private final class ALSAOutput: AudioOutput {
         _ = DescriptorPoll.wait(for: wakeup.descriptor, .readable, timeout: nil)
     }
 
-    /// Does nothing: most devices can't pause. The queued sound, at most a fifth of a second, is played.
+    /// Does nothing: most devices can't pause. The queued sound is played: about a fifth of a second, more where a
+    /// device has a larger buffer of its own.
     func setPaused(_ isPaused: Bool) throws(AudioError) {}
 
     func discard() throws(AudioError) {
@@ -242,7 +275,7 @@ private final class ALSAOutput: AudioOutput {
     }
 
     func drain() throws(AudioError) -> Bool {
-        // Blocks until the buffer is played: at most a fifth of a second.
+        // Blocks until the buffer is played, see ``setPaused(_:)``.
         _ = device.library.snd_pcm_drain(device.raw)
         return true
     }
