@@ -6,12 +6,14 @@ has a system bus; N virtual Bluetooth controllers in range of each other (air.c)
 devices (mac80211_hwsim). It runs the command as root in this directory and powers off. Output and exit status are the
 command's.
 
-125: the machine did not start, or died.  124: out of time.
+125: the machine did not start, or died.  124: out of time.  A command that ends with one of these looks the same, but
+for the line "radio: …" on standard error.
 """
 
 import argparse
 import errno
 import hashlib
+import inspect
 import os
 import pathlib
 import shlex
@@ -40,7 +42,10 @@ MODULES = [
     "drivers/input/misc",
     "drivers/net/wireless/*mac80211_hwsim.ko*",
 ]
+# Of the kernel's package.
+PARTS = ["./boot/vmlinuz-*", "./lib/modules/*/modules.*", *(f"./lib/modules/*/kernel/{part}" for part in MODULES)]
 FIRST_MODULES = ["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"]
+FAILED = 125
 
 
 def main():
@@ -55,15 +60,30 @@ def main():
     arguments = options.parse_args()
     # The virtual machine ends with this process, as on a keyboard interrupt.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    machine = prepare()
+    try:
+        machine = prepare()
+        sys.exit(run_in(machine, arguments))
+    except FileNotFoundError as error:
+        fail(f"{error.filename} is missing")
+    except subprocess.CalledProcessError as error:
+        fail(f"{shlex.join(map(str, error.cmd))} ended with {error.returncode}")
+
+
+def run_in(machine, arguments):
     run = pathlib.Path(tempfile.mkdtemp(prefix="nearshare-radio-"))
     try:
-        sys.exit(boot(machine, run, arguments))
+        return boot(machine, run, arguments)
     finally:
         if arguments.keep:
             print(f"radio: kept {run}", file=sys.stderr)
         else:
             shutil.rmtree(run, ignore_errors=True)
+
+
+def fail(text):
+    """Ends the process because the machine can't start."""
+    print(f"radio: {text}", file=sys.stderr)
+    sys.exit(FAILED)
 
 
 # What is needed once ------------------------------------------------------------------------------------------------
@@ -75,11 +95,12 @@ def prepare():
     machine = place_of(package) if package else None
     if machine and machine.exists():
         return machine
-    # The package lists are missing on a fresh machine, or name a kernel that was replaced.
-    subprocess.run(["apt-get", "-qq", "update"], check=True)
+    # The package lists are missing on a fresh machine, or name a kernel that was replaced. Only root may renew them.
+    updated = subprocess.run(["apt-get", "-qq", "update"]).returncode == 0
     package = kernel_package()
     if package is None:
-        sys.exit("radio: apt knows no package linux-image-amd64, whose kernel is needed")
+        advice = "" if updated else "; run `apt-get update` as root"
+        fail(f"apt knows no package linux-image-amd64, whose kernel is needed{advice}")
     machine = place_of(package)
     if machine.exists():
         return machine
@@ -89,15 +110,10 @@ def prepare():
         new.mkdir()
         subprocess.run(["apt-get", "-q", "download", package], cwd=new, check=True, stdout=subprocess.DEVNULL)
         (archive,) = new.glob("*.deb")
-        wanted = [
-            "./boot/vmlinuz-*",
-            "./lib/modules/*/modules.*",
-            *(f"./lib/modules/*/kernel/{part}" for part in MODULES),
-        ]
         with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", archive], stdout=subprocess.PIPE) as unpacked:
-            subprocess.run(["tar", "-x", "-C", new, "--wildcards", *wanted], stdin=unpacked.stdout, check=True)
+            subprocess.run(["tar", "-x", "-C", new, "--wildcards", *PARTS], stdin=unpacked.stdout, check=True)
         if unpacked.returncode != 0:
-            sys.exit(f"radio: dpkg-deb could not unpack {archive}")
+            fail(f"dpkg-deb could not unpack {archive}")
         archive.unlink()
         version = package.removeprefix("linux-image-")
         subprocess.run(["/sbin/depmod", "-b", new, version], check=True)
@@ -113,9 +129,9 @@ def prepare():
 
 
 def place_of(package):
-    """Where the parts of a kernel are kept, which depend on what is asked for."""
-    wanted = "\n".join(MODULES + FIRST_MODULES) + (HERE / "guest-first").read_text()
-    return CACHE / f"{package}-{hashlib.sha256(wanted.encode()).hexdigest()[:8]}"
+    """The cache of one kernel. Its name changes with all that its content is made of."""
+    recipe = "\n".join(PARTS + FIRST_MODULES) + inspect.getsource(make_initramfs) + (HERE / "guest-first").read_text()
+    return CACHE / f"{package}-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
 
 
 def kernel_package():
@@ -126,7 +142,10 @@ def kernel_package():
 def make_initramfs(new, version):
     root = new / "first"
     (root / "bin").mkdir(parents=True)
-    shutil.copy(shutil.which("busybox"), root / "bin/busybox")
+    busybox = shutil.which("busybox")
+    if busybox is None:
+        fail("busybox is missing")
+    shutil.copy(busybox, root / "bin/busybox")
     order = []
     for module in FIRST_MODULES:
         shown = output("/sbin/modprobe", "-d", new, "-S", version, "--show-depends", module)
@@ -180,6 +199,7 @@ def boot(machine, run, arguments):
         "modules": machine / "lib/modules",
         "share": share or "",
         "verbose": "-d" if arguments.verbose else "",
+        # The program that joins the controllers.
         "air": compiled(HERE / "air.c") if arguments.controllers else "",
     }
     lines = [f"{key}={shlex.quote(str(value))}" for key, value in settings.items()]
@@ -227,7 +247,8 @@ def boot(machine, run, arguments):
     for name in ("qemu.log", "console"):
         text = (run / name).read_text(errors="replace") if (run / name).exists() else ""
         print("\n".join(text.splitlines()[-25:]), file=sys.stderr)
-    return 125
+    print("radio: the machine died", file=sys.stderr)
+    return FAILED
 
 
 def pass_on(pipe, stream):
