@@ -9,7 +9,8 @@ VERSION = $(shell sed -n 's/.*current = "\(.*\)"/\1/p' Sources/Core/NearshareBas
 # For each decoder and each state machine.
 FUZZ_SECONDS ?= 60
 HOURS ?= 1
-ADDRESS_TESTS = Base,Crypto,Direct,Mesh,Bundle,Decoder,Simulation,Engine
+# Those of quickTests in Package.swift, and the engine's.
+ADDRESS_TESTS = Base,Crypto,Direct,Mesh,Bundle,Web,LocalSend,NetworkManager,Decoder,Simulation,Engine
 # The Swift runtime goes into the binary, so that it runs where there is no Swift. No symbol in it is looked up, and its 50,000
 # relocations are written as a bitmap: both together save a millisecond of every start, and 2 MiB (glibc 2.36 or later reads it).
 # No library is looked for beside the binary, and the table of functions is read-only from the start. It contains no path of

@@ -70,6 +70,7 @@ indirect enum JSONElement: Sendable, Hashable {
         for scalar in text.unicodeScalars {
             switch scalar {
             case "\"", "\\": quoted += "\\\(scalar)"
+            // Safe: below 0x20.
             case _ where scalar.value < 0x20: quoted += "\\u00" + Hex.encode([UInt8(scalar.value)])
             default: quoted.unicodeScalars.append(scalar)
             }
@@ -246,6 +247,7 @@ private struct JSONReader {
         guard bytes.count - index >= 4, let digits = Hex.decode(String(decoding: bytes[index..<(index + 4)], as: UTF8.self))
         else { throw MalformedInput("JSON: an escape") }
         index += 4
+        // Safe: a byte each.
         return UInt16(digits[0]) << 8 | UInt16(digits[1])
     }
 }

@@ -87,7 +87,7 @@ package struct LocalSendOffer: Sendable, Hashable {
             for number in [UInt64(file.header.path.count), file.size, UInt64(bitPattern: time)] {
                 withUnsafeBytes(of: number.bigEndian) { bytes += $0 }
             }
-            bytes += path + [UInt8(file.digest?.count ?? 0)] + (file.digest ?? [])
+            bytes += path + [UInt8(clamping: file.digest?.count ?? 0)] + (file.digest ?? [])
         }
     }
 
@@ -168,7 +168,7 @@ private struct OfferLayout {
         for (index, (own, previous)) in zip(path, previousPath).enumerated() where own == previous { path[index] = previous }
         previousPath = path
         if path.count == 1 {
-            let file = try LocalSendOffer.File(member, item: UInt32(items.count), path: path, size: size)
+            let file = try LocalSendOffer.File(member, item: UInt32(clamping: items.count), path: path, size: size)
             items.append(
                 OfferedItem(kind: .file, name: path[0], size: size, entryCount: 1, mediaType: file.mediaType))
             return file
@@ -187,7 +187,7 @@ private struct OfferLayout {
         }
         items[item].entryCount += 1
         items[item].size = (items[item].size ?? 0) + size
-        return try LocalSendOffer.File(member, item: UInt32(item), path: path, size: size)
+        return try LocalSendOffer.File(member, item: UInt32(clamping: item), path: path, size: size)
     }
 
     /// The components of a name. Those that lead elsewhere are dropped; the others are made safe where they are stored.

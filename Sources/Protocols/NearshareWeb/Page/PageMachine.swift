@@ -391,6 +391,7 @@ package struct PageMachine: Sendable {
 
     private static func number(_ text: String) -> UInt32? {
         guard (1...10).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
+        // Safe: nil for a number that does not fit.
         return UInt32(text)
     }
 }
