@@ -24,7 +24,15 @@ class NotificationStory(DesktopStory):
     def await_following(self, running, count):
         wait_until(lambda: sum(FOLLOWS in line for line in list(running.errors)) >= count, FOLLOWS)
 
-    def receiving(self, accept="ask"):
+    def count_of_ends(self, running):
+        return sum("no notification server answers" in line for line in list(running.errors))
+
+    def configure(self, text):
+        folder = self.anna.home / "config" / "nearshare"
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text(text)
+
+    def start_node(self, accept="ask"):
         """anna's node, without a terminal."""
         return self.anna.receive("--adapter", "none", accept=accept)
 
@@ -42,7 +50,7 @@ class NotificationStory(DesktopStory):
 
     def test_a_button_accepts_a_file_and_its_arrival_is_shown(self):
         self.desktop.start_server()
-        anna = self.receiving()
+        anna = self.start_node()
         self.notify()
         photo = self.file("photo of us.jpg", 20_000)
         sending = self.offer(anna, photo)
@@ -62,7 +70,7 @@ class NotificationStory(DesktopStory):
 
     def test_a_button_declines_and_a_question_that_ends_elsewhere_is_closed(self):
         self.desktop.start_server()
-        anna = self.receiving()
+        anna = self.start_node()
         self.notify()
         sending = self.offer(anna, "--text", "hello")
         self.desktop.await_shown()
@@ -78,7 +86,7 @@ class NotificationStory(DesktopStory):
     def test_T6_markup_and_controls_in_names_are_shown_as_text(self):
         self.desktop.start_server()
         self.assertCode(0, self.ben.run("identity", "rename", "<u>ben</u>&\u202e"))
-        anna = self.receiving()
+        anna = self.start_node()
         self.notify()
         sending = self.offer(anna, self.file(MALICIOUS.replace("/", "_"), 10))
         self.desktop.await_shown()
@@ -94,11 +102,8 @@ class NotificationStory(DesktopStory):
                 self.assertNotIn(character, text)
         self.assertEqual(2, question[1].count("\n"))
 
-    def count_of_ends(self, running):
-        return sum("no notification server answers" in line for line in list(running.errors))
-
     def test_nobody_is_asked_while_there_is_no_server_and_again_when_it_is_back(self):
-        anna = self.receiving()
+        anna = self.start_node()
         running = self.anna.start("notify", "--log-level", "info")
         wait_until(lambda: self.count_of_ends(running) > 0, "the message")
         self.assertEqual("declined", self.outcome(self.offer(anna, "--text", "one")))
@@ -117,11 +122,11 @@ class NotificationStory(DesktopStory):
         self.desktop.start_server()
         # Started before there is a node.
         running = self.anna.start("notify", "--log-level", "info")
-        anna = self.receiving()
+        anna = self.start_node()
         self.await_following(running, 1)
         anna.signal(signal.SIGTERM)
         anna.end()
-        anna = self.receiving()
+        anna = self.start_node()
         self.await_following(running, 2)
         self.offer(anna, "--text", "hello")
         self.desktop.await_shown()
@@ -132,16 +137,14 @@ class NotificationStory(DesktopStory):
         self.assertEqual(1, result.returncode)
         self.assertIn("notifications need a desktop session", result.stderr.decode())
         self.anna.desktop = self.desktop
-        folder = self.anna.home / "config" / "nearshare"
-        folder.mkdir(parents=True)
-        (folder / "config.toml").write_text("notifications = false\n")
+        self.configure("notifications = false\n")
         result = self.anna.run("notify")
         self.assertCode(0, result)
         self.assertIn("turned off", result.stderr.decode())
 
-    def test_a_second_one_says_that_another_shows_them(self):
+    def test_a_second_notify_names_the_process_that_shows_them(self):
         self.desktop.start_server()
-        self.receiving()
+        self.start_node()
         first = self.notify()
         second = self.anna.run("notify")
         self.assertEqual(1, second.returncode)
@@ -153,14 +156,12 @@ class NotificationStory(DesktopStory):
 
     def test_the_button_of_an_arrival_opens_the_item(self):
         opened = self.place / "opened"
-        folder = self.anna.home / "config" / "nearshare"
-        folder.mkdir(parents=True)
         opener = self.place / "opener"
         opener.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {opened}.new && mv {opened}.new {opened}\n')
         opener.chmod(0o755)
-        (folder / "config.toml").write_text(f'[open]\n"*/*" = "{opener}"\n')
+        self.configure(f'[open]\n"*/*" = "{opener}"\n')
         self.desktop.start_server()
-        anna = self.receiving(accept="all")
+        anna = self.start_node(accept="all")
         self.notify()
         photo = self.file("-a b.jpg", 2_000)
         self.assertEqual("completed", self.outcome(self.offer(anna, photo)))

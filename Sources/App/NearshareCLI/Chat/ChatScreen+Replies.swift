@@ -127,7 +127,7 @@ extension ChatScreen {
             guard isOpen || views.count < ConversationViews.maximumCount, let index = open(summary.conversation) else {
                 continue
             }
-            if !isOpen { views.setRank(rank, of: index) }
+            if !isOpen { views.orderBehindUsed(index, rank: rank) }
             views[index].claimedName = summary.peerName ?? (summary.last.isLocal ? nil : summary.last.authorName)
             guard !views[index].contains(summary.last.id) else { continue }
             views[index].unreadCount = index == views.visibleIndex ? 0 : summary.unreadCount

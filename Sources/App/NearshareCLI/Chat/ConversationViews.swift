@@ -9,7 +9,7 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
     private(set) var visibleIndex: Int?
     /// The conversation that was visible before the visible view.
     private var previousConversation: Conversation?
-    /// The number of times that a view was used. Each use gives it to the view as its ``ConversationView/lastUse``.
+    /// A counter of uses, among which are lines of a peer. A view has its value at its last use: ``ConversationView/lastUse``.
     private var useCount = 0
 
     /// Limit on views: an attacker may use a new key for each line. The view that was used least recently is removed for a new
@@ -102,9 +102,9 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
         if isVisible { visibleIndex = previousConversation.flatMap { self.index(of: $0) } }
     }
 
-    /// Orders a view that the user has not opened behind those that were used, by the rank of its conversation, 0 for the most
+    /// Orders a view that was just added, and not used, behind those that were: by the rank of its conversation, 0 for the most
     /// recent.
-    mutating func setRank(_ rank: Int, of index: Int) { views[index].lastUse = -rank }
+    mutating func orderBehindUsed(_ index: Int, rank: Int) { views[index].lastUse = -rank }
 
     /// Discards the requests of all views to a node that has stopped.
     mutating func discardPendingRequests() {

@@ -24,6 +24,7 @@ struct DoctorCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
+            // Behind sudo the user's files are checked as the user.
             let user = SudoUser.current
             try user?.dropPrivileges()
             let diagnosis = MachineDiagnosis(onBehalfOf: user) { [isJSON = output.json] in Self.render($0, isJSON: isJSON) }

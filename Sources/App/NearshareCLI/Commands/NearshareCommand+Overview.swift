@@ -13,11 +13,13 @@ extension NearshareCommand {
             let list = BrowsedPeers(trust: try machine.trust.read(), isJSON: false)
             Console.notice("looking for peers…")
             let settings = try machine.nodeSettings(discovery: machine.discovery())
+            // Not over Bluetooth, whose search takes longer.
             try await withNode(settings) { node in try await list.follow(node, [.network], for: .milliseconds(1500)) }
             let peers = list.proposedPeers
             let names = peers.prefix(5).map { peer in
-                let isAlone = peers.count { $0.name == peer.name } == 1
-                return isAlone ? list.row(peer)[0] : peer.name.tagged(peer.id)
+                let isNameUnique = peers.count { $0.name == peer.name } == 1
+                // The first column is the name.
+                return isNameUnique ? list.row(peer)[0] : peer.name.tagged(peer.id)
             }
             let example = peers.first.map { PeerArgument.wordForAdvice($0.name, $0.id) } ?? "anna"
             let more = peers.count - names.count

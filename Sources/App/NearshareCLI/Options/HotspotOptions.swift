@@ -16,7 +16,7 @@ struct HotspotOptions: ParsableArguments {
         name: .customLong("leave-wifi"),
         help: """
             With --hotspot: do not ask before this machine leaves its Wi-Fi network and shares another connection. With \
-            receive alone: let friends use a hotspot for a transfer without a question.
+            receive, without --hotspot: let friends use a hotspot for a transfer without a question.
             """)
     var leavesWiFi = false
 

@@ -1,9 +1,9 @@
 internal import Glibc
 internal import Nearshare
 internal import NearshareService
-internal import NearshareTerminal
 
-/// The PIN that LocalSend devices have to send, which is no argument: other users of this machine can read the command line.
+/// A PIN of LocalSend, from a file: the one that devices have to send to this machine, or the one that a device asks this machine for.
+/// It is no argument, because other users of this machine can read the command line.
 enum LocalSendPIN {
     private static let maximumByteCount = 64
 
@@ -24,21 +24,5 @@ enum LocalSendPIN {
                 "\(shown) should have a PIN of at most \(maximumByteCount) ASCII letters, digits and signs in its first line")
         }
         return String(decoding: line, as: UTF8.self)
-    }
-}
-
-extension PINPrompt {
-    /// The PIN of a file, once: a wrong one is not sent again. Without a file, the user is asked on the terminal; nil without a terminal.
-    static func make(file: String?, isQuiet: Bool) throws -> PINPrompt? {
-        if let file {
-            let pin = try LocalSendPIN.read(path: file)
-            return PINPrompt { _, wasWrong in wasWrong ? nil : pin }
-        }
-        guard !isQuiet, let terminal = TerminalDevice() else { return nil }
-        return PINPrompt { name, wasWrong in
-            await LinePrompt.ask("PIN of \(name): ", on: terminal) {
-                if wasWrong { Console.notice("that PIN is wrong; try again") }
-            }
-        }
     }
 }

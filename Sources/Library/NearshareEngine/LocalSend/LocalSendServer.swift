@@ -76,7 +76,7 @@ package final class LocalSendServer: Sendable {
     private static let cancelTimeout = Duration.seconds(3)
     /// Limit on connections that get a response although there is no slot for them; others are closed. A handshake costs a
     /// signature.
-    private static let maximumRejectionCount = 4
+    static let maximumRejectionCount = 4
     /// Limit on what a rejected client sends further, in bytes.
     private static let maximumDiscardedByteCount = 4 << 20
     /// Limit on the sources that are reported for their wrong PINs.

@@ -13,13 +13,13 @@ internal import NearshareInterfaces
 ///        └─otherwise─► waits ──► the oldest of its source, and a link gives way ──► in the mesh
 ///                        └─► closed after ``maximumSlotWaitTime``
 ///
-/// A host that opens links and closes them at once has none of them served beyond the rate. A newcomer at the same address keeps its
-/// link open, and is served before those that are held for less: of the links of one address that wait, the oldest comes first. An
-/// address that opened none before has a rate of its own, which no number of links of some other addresses uses up.
+/// A host that opens links and closes them at once has none of them served beyond the rate. A newcomer at the same address that keeps
+/// its link open is served before links that were opened later: of the links of one address that wait, the oldest comes first. The
+/// first link of an address has a rate of its own, which up to 31 other addresses leave open, however many links they open.
 struct MeshLinkPacer: Sendable {
-    /// Links of an address within ``period``.
+    /// Links of an address within ``period`` that are served at once; as many again that have waited.
     static let openingsPerAddress = 32
-    /// Links of all addresses within ``period``.
+    /// Links of all addresses within ``period`` that are served at once; as many again that have waited.
     static let openings = 128
     /// Links of all addresses within ``period`` that are the first of their address, besides ``openings``.
     static let firstOpenings = 32
@@ -42,7 +42,7 @@ struct MeshLinkPacer: Sendable {
         return waiting.insert(address, queue: address.limitKey, isOpen: isOpen, now: now)
     }
 
-    /// Decides about a link that has waited.
+    /// Decides about a link that has waited for the rate.
     /// - Parameter number: that of its ``WaitingLinks/Step/wait(_:)``.
     mutating func admit(waited number: UInt64, now: MonotonicInstant) -> WaitingLinks.Step {
         guard waiting.isOpen(number) else { return .close }
@@ -69,9 +69,8 @@ struct MeshLinkPacer: Sendable {
         waitingForSlot.hasLinks(in: address.sourceName)
     }
 
-    /// Lets a link wait for which no other one gives way yet, behind those of its source that were opened before it. Where links
-    /// that are refused were closed, the slot that becomes free would go to the one that happens to be opened next, of the source
-    /// that opens most.
+    /// Makes a link wait until another one gives way, behind those of its source that were opened before it. If it were closed
+    /// instead, a slot that becomes free would go to the link that happens to be opened next, of the source that opens most.
     mutating func awaitSlot(
         _ address: LinkAddress, isOpen: @escaping @Sendable () -> Bool, now: MonotonicInstant
     ) -> WaitingLinks.Step {
@@ -83,7 +82,7 @@ struct MeshLinkPacer: Sendable {
     /// Whether a link that waits for a slot is the next one of its source.
     mutating func isNext(_ number: UInt64) -> Bool { waitingForSlot.addressOfFirst(number) != nil }
 
-    /// Lets a link wait on for which no other one gives way yet.
+    /// Decides about a link that waits for a slot and has got none: it waits on, until ``maximumSlotWaitTime``.
     mutating func awaitSlotLonger(_ number: UInt64, now: MonotonicInstant) -> WaitingLinks.Step {
         waitingForSlot.isOpen(number)
             ? waitingForSlot.waitOn(number, atMost: Self.maximumSlotWaitTime, now: now) : .close

@@ -11,7 +11,7 @@ package struct BundleHost: Sendable, Hashable {
         self.rawValue = rawValue
     }
 
-    /// A host with an address on the network: a hash of it, which fits into an entry of the index.
+    /// A host with an address on the network: a hash of it, of 64 bits, because `BundleIndex` has one for each bundle.
     package init(address: String) {
         let digest = SHA256Hasher.digest(Array("nearshare bundle host".utf8) + Array(address.utf8))
         self.init(hash: UInt64(truncatingBigEndian: digest.prefix(8)))
@@ -22,7 +22,7 @@ package struct BundleHost: Sendable, Hashable {
         self.init(rawValue: link | Self.linkBit)
     }
 
-    /// A neighbour of whose host nothing is known, and which counts alone.
+    /// A neighbour of whose host nothing is known, and which therefore is a host of its own.
     init(_ neighbour: EndpointID) {
         self.init(hash: neighbour.rawValue)
     }
@@ -35,7 +35,7 @@ package struct BundleHost: Sendable, Hashable {
     /// several, and those of bundles from before a restart, unless they had an address.
     package static let unknown = Self(rawValue: 0)
 
-    /// Whether it is known as long as its link is open only.
+    /// Whether the host is named by a link, and so means nothing once that is closed.
     var isLink: Bool { rawValue & Self.linkBit != 0 }
 
     private static let linkBit: UInt64 = 1 << 63

@@ -77,7 +77,7 @@ struct SendQueue: Sendable {
     private var expiringCount = 0
     /// The number of the first unacknowledged message.
     private(set) var firstNumber: UInt64 = 0
-    /// The places after the last acknowledged message of each urgency.
+    /// For each urgency, the number of messages that are acknowledged: the ticket's number of the next one.
     private(set) var acknowledged = MessageChannel.SequenceNumbers()
     private var appended = MessageChannel.SequenceNumbers()
 
@@ -93,7 +93,7 @@ struct SendQueue: Sendable {
         count < limits.maximumUnacknowledgedCount && windowByteCount < limits.maximumUnacknowledgedByteCount
     }
 
-    /// Whether fewer urgent messages wait than the reserve of the window holds, whatever else does.
+    /// Whether the urgent messages that wait leave room in the reserve of the window, however many others wait.
     func hasRoomForUrgent(_ window: MessageChannel.Limits) -> Bool { urgent.hasRoom(window.reserve) }
 
     @discardableResult
@@ -119,7 +119,8 @@ struct SendQueue: Sendable {
         return sent[Int(number - firstNumber)]
     }
 
-    /// The message that gets the next number; nil while the window has no room for it. One that nothing precedes always has room.
+    /// The message that gets the next number; nil while the window has no room for it. An empty window has room
+    /// for a message of any size.
     private func nextWaiting(within window: MessageChannel.Limits) -> Entry? {
         guard sent.hasRoom(window) else { return nil }
         if let entry = urgent.first { return entry }
@@ -160,7 +161,8 @@ struct SendQueue: Sendable {
         }
     }
 
-    /// Removes all messages, of a channel that is not used any more.
+    /// Removes all messages, of a channel that is not used any more: no frame may follow, because the next number goes back to that
+    /// of the first removed message.
     mutating func discard() {
         (urgent, normal, sent) = (Entries(), Entries(), Entries())
         expiringCount = 0

@@ -31,7 +31,7 @@ struct SecureChannel: Sendable {
 
     var isEstablished: Bool { session.isEstablished }
     var isInitiating: Bool { session.isInitiating }
-    /// Whether the peer may have the keys already, while its third message was not received yet.
+    /// Whether this node has answered a handshake whose third message is missing: the peer may have the keys already.
     var isResponding: Bool { !responses.isEmpty }
     var peer: AuthenticatedPeer? { session.peer }
 
@@ -61,7 +61,8 @@ struct SecureChannel: Sendable {
         handshake message: ArraySlice<UInt8>, isSigned: Bool, from link: MeshLinkID, now: MonotonicInstant, ephemeral: [UInt8]
     ) -> Reaction {
         let message = Array(message)
-        // Handshake packets carry no number. The messages of Noise XX without payloads have 32, 96 and 64 bytes.
+        // Handshake packets carry no number. The messages of Noise XX without payloads have 32, 96 and 64 bytes, so their
+        // lengths tell them apart: below 64 the first, below 96 the third. Other lengths fail in the handshake.
         return switch message.count {
         case ..<Self.thirdMessageByteCount:
             receiveFirst(message, isSigned: isSigned, from: link, now: now, ephemeral: ephemeral)
@@ -133,6 +134,7 @@ struct SecureChannel: Sendable {
         return session.shouldRestart
     }
 
+    /// Ends the handshakes and the session whose time is over.
     mutating func expire(now: MonotonicInstant) {
         responses.expire(now: now)
         session.expire(idleTimeout: idleTimeout, now: now)
