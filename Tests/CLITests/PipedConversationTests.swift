@@ -9,7 +9,7 @@ import Testing
 @Suite("the outcome of a piped conversation") struct PipedConversationOutcomeTests {
     private let anna = PeerID(hex: "1a2b3c4d5e6f7081")!
 
-    private func pipe(_ status: MessageStatus = .sent) -> DeliveryTracker {
+    private func makeTracker(_ status: MessageStatus = .sent) -> DeliveryTracker {
         DeliveryTracker(.peer(anna), requiredStatus: status)
     }
 
@@ -19,7 +19,7 @@ import Testing
 
     @Test("no failure once every line has reached the required status")
     func success() {
-        var tracker = pipe(.delivered)
+        var tracker = makeTracker(.delivered)
         tracker.recordAcceptance(of: "a")
         tracker.recordEndOfInput()
         tracker.handle(marked("a", .delivered))
@@ -28,7 +28,7 @@ import Testing
 
     @Test("the reason of a failure is shown when the event arrives before the id of its message")
     func earlyFailure() throws {
-        var tracker = pipe()
+        var tracker = makeTracker()
         tracker.handle(.chatMessageChanged(id: "a", conversation: .peer(anna), status: .failed, reason: "too old"))
         tracker.recordAcceptance(of: "a")
         tracker.recordEndOfInput()
@@ -37,7 +37,7 @@ import Testing
 
     @Test("failures have a status and a reason")
     func failures() throws {
-        var tracker = pipe()
+        var tracker = makeTracker()
         tracker.recordAcceptance(of: "a")
         tracker.handle(.chatMessageChanged(id: "a", conversation: .peer(anna), status: .failed, reason: "too old\u{1b}"))
         tracker.recordEndOfInput()
@@ -66,7 +66,7 @@ import Testing
 
     @Test("after a timeout, the message explains what is waiting")
     func timeout() throws {
-        var tracker = pipe(.delivered)
+        var tracker = makeTracker(.delivered)
         tracker.recordAcceptance(of: "a")
         tracker.recordEndOfInput()
         #expect(PipedConversation.failure(of: tracker, name: "anna") == nil)
@@ -80,7 +80,9 @@ import Testing
         #expect(sent.message.contains("not acknowledged by anna"))
     }
 
-    @Test("K2: lines for a key that is away wait, which is told where another device has the name", arguments: [true, false])
+    @Test(
+        "K2: the user is told that lines wait for a key that is away, while another device has its name",
+        arguments: [true, false])
     func replacedKey(_ isOtherNear: Bool) throws {
         let name = try #require(DisplayName(truncating: "anna"))
         let status = TrustStatus.known(.seen, isFriend: false)
@@ -91,27 +93,6 @@ import Testing
         let failure = PipedConversation.failure(ofLinesFor: anna, among: [known, other])
         #expect((failure?.status == .timedOut) == isOtherNear)
         #expect(failure?.message.contains("then use that: 2b2b3c4d5e6f7081") ?? !isOtherNear)
-    }
-
-    @Test("T7: text output emits no control sequences")
-    func report() {
-        let message = ChatMessage(
-            number: 1, id: "a", conversation: .publicRoom, author: anna, authorName: try? DisplayName("an\u{1b}na"),
-            text: "one\u{7}\ntwo", when: WallTime(milliseconds: 0), status: .delivered)
-        let lines = ChatReport.lines(message, called: "anna")
-        #expect(lines.count == 2)
-        #expect(lines[0].hasSuffix(" \"an\\u{1b}na\"#1a2b: one\\u{7}"))
-        #expect(lines[1] == "    two")
-    }
-
-    @Test("events of other conversations are not reported")
-    func otherConversations() {
-        let message = ChatMessage(
-            number: 1, id: "a", conversation: .publicRoom, author: anna, authorName: nil, text: "x",
-            when: WallTime(milliseconds: 0), status: .delivered)
-        #expect(ChatReport.fields(.chatMessage(message), of: .peer(anna)) == nil)
-        #expect(ChatReport.fields(.chatMessage(message), of: .publicRoom)?.0 == "chat_message")
-        #expect(ChatReport.fields(marked("a", .sent), of: .publicRoom) == nil)
     }
 }
 
@@ -183,6 +164,14 @@ private final class ScriptedNode: NodeClient {
         _ text: String, _ node: ScriptedNode, to peer: String = "anna", requiredStatus: MessageStatus = .sent,
         timeout: Duration = .seconds(600)
     ) async throws {
+        try await converse(text, to: peer, requiredStatus: requiredStatus, timeout: timeout) { try await $0.run(through: node) }
+    }
+
+    /// Calls `body` with a conversation whose input is a pipe with a text.
+    private func converse(
+        _ text: String, to peer: String = "anna", requiredStatus: MessageStatus = .sent, timeout: Duration,
+        _ body: (PipedConversation) async throws -> Void
+    ) async throws {
         var ends: [Int32] = [0, 0]
         try #require(Glibc.pipe(&ends) == 0)
         let bytes = Array(text.utf8)
@@ -191,7 +180,7 @@ private final class ScriptedNode: NodeClient {
         defer { close(ends[0]) }
         let parameters = PipedConversation.Parameters(
             peer: peer, requiredStatus: requiredStatus, timeout: timeout, follows: false, history: 0, isJSON: false)
-        try await PipedConversation(parameters: parameters, input: ends[0]).run(through: node)
+        try await body(PipedConversation(parameters: parameters, input: ends[0]))
     }
 
     @Test("each line is a message, also the last one without a line break; empty lines are skipped")
@@ -228,22 +217,15 @@ private final class ScriptedNode: NodeClient {
 
     @Test("when the node ends, another one goes on, and no line is lost or sent twice", arguments: [true, false])
     func anotherNode(isStored: Bool) async throws {
-        var ends: [Int32] = [0, 0]
-        try #require(Glibc.pipe(&ends) == 0)
-        let bytes = Array("one\ntwo\nthree\n".utf8)
-        try #require(write(ends[1], bytes, bytes.count) == bytes.count)
-        close(ends[1])
-        defer { close(ends[0]) }
-        let parameters = PipedConversation.Parameters(
-            peer: "anna", requiredStatus: .sent, timeout: .seconds(5), follows: false, history: 0, isJSON: false)
-        let piping = PipedConversation(parameters: parameters, input: ends[0])
-        let first = ScriptedNode(marking: .sent, storing: .sent, endingAt: ("two", isStored))
-        let failure = await #expect(throws: ControlFailure.self) { try await piping.run(through: first) }
-        #expect(failure?.kind == .gone)
-        let second = ScriptedNode(marking: .sent, storing: .sent)
-        second.sentLines.withLock { $0 = first.sentLines.withLock { $0 } }
-        try await piping.run(through: second)
-        #expect(second.sentLines.withLock { $0 } == ["one", "two", "three"])
+        try await converse("one\ntwo\nthree\n", timeout: .seconds(5)) { piping in
+            let first = ScriptedNode(marking: .sent, storing: .sent, endingAt: ("two", isStored))
+            let failure = await #expect(throws: ControlFailure.self) { try await piping.run(through: first) }
+            #expect(failure?.kind == .gone)
+            let second = ScriptedNode(marking: .sent, storing: .sent)
+            second.sentLines.withLock { $0 = first.sentLines.withLock { $0 } }
+            try await piping.run(through: second)
+            #expect(second.sentLines.withLock { $0 } == ["one", "two", "three"])
+        }
     }
 
     @Test("an empty input sends nothing")

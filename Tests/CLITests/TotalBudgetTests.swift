@@ -42,8 +42,10 @@ import Testing
         let mesh = MeshMachine.maximumLinkCount * link
         // Direct ones, and those that wait for the rate of the mesh or for a slot in it.
         let waiting = 3 * WaitingLinks.maximumCount * waitingLink
-        // Links whose first bytes are awaited, and those that are told that there is no slot.
-        let others = UnreadLinks.maximumCount * Cost(threads: 1, descriptors: 1) + 3 * RefusedLinks.maximumCount * link
+        // Links whose first bytes are awaited, and those that are told that there is no slot: by the node, by the page for
+        // browsers, and by the server for LocalSend devices.
+        let refused = 2 * RefusedLinks.maximumCount + LocalSendServer.maximumRejectionCount
+        let others = UnreadLinks.maximumCount * Cost(threads: 1, descriptors: 1) + refused * link
         // Each command sends over a link of its own.
         let commands = ControlServer.maximumClientCount * (link + link + transfer)
         let total = direct + mesh + waiting + others + commands
@@ -52,6 +54,7 @@ import Testing
     }
 
     @Test("Q6: untrusted peers leave slots for friends") func friends() {
+        // The number in THREATS.md.
         #expect(limits.links - limits.linksKeptForFriends == 48)
         #expect(limits.linksPerNetwork < limits.links - limits.linksKeptForFriends)
     }

@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test(
-        "between two nodes in range: messages of each mode arrive, are acknowledged, and name the proven sender",
+        "between two nodes in range: messages of each mode arrive and name their sender; those to a peer are acknowledged",
         arguments: LinkKind.allCases)
     func near(_ linkKind: LinkKind) async throws {
         let stage = Stage(linkKind)
@@ -74,10 +74,11 @@ import Testing
                 #expect(message.sender?.id == Stage.ada.peerID && !message.isForEveryone && message.hops == 1)
                 #expect(await first(own) { $0 == .delivered(byMesh) } != nil)
 
-                for (number, mode) in [MessageMode.direct, .full].enumerated() {
-                    let id = try messages.send(
-                        .object(["n": .integer(Int64(number)), "raw": .binary([0, 255])]), mode: mode, to: toBea,
-                        isEncrypted: number == 0)
+                for mode in [MessageMode.direct, .full] {
+                    let content = StructuredValue.object(["mode": .string("\(mode)"), "raw": .binary([0, 255])])
+                    let id = try messages.send(content, mode: mode, to: toBea, isEncrypted: mode == .direct)
+                    let message = try #require(await firstReceived(received) { $0.content == .structured(content) })
+                    #expect(message.signer == contact(Stage.ada).address && !message.isForEveryone)
                     #expect(await first(own) { $0 == .delivered(id) } != nil)
                 }
                 _ = try messages.send(.string("to all"), mode: .broadcast, isEncrypted: false)
@@ -89,7 +90,7 @@ import Testing
         }
     }
 
-    @Test("a sends to C while C is away, B stores the message and restarts, A leaves, C returns", arguments: LinkKind.allCases)
+    @Test("a message to Cleo, who is away, waits at Bea; Ada leaves, Bea restarts, Cleo comes", arguments: LinkKind.allCases)
     func carried(_ linkKind: LinkKind) async throws {
         let stage = Stage(linkKind)
         let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
@@ -118,7 +119,7 @@ import Testing
             try await withNode(cleo) { cleo in
                 let events = try cleo.joinMesh().startBundles().events()
                 #expect(text(await firstReceived(events)) == "for later")
-                // Delivered: the stored message is deleted, and the acknowledgement for A is stored instead.
+                // Delivered: the stored message is deleted, and the acknowledgement for Ada is stored instead.
                 try await store.wait { $0.map(isAcknowledgement) == [true] }
             }
             withExtendedLifetime(listener) {}

@@ -15,7 +15,7 @@ struct MonitorTests {
         return thread
     }
 
-    @Test("a change wakes the thread that has waited for it, with its result, and no other one")
+    @Test("a change wakes the thread that has waited for it, with its result")
     func oneIsWoken() async throws {
         let monitor = Monitor(Set<Int>())
         let taken = Mutex<[Int]>([])
@@ -84,7 +84,7 @@ struct MonitorTests {
         #expect(evaluations.load(ordering: .relaxed) == 2)
     }
 
-    @Test("a deadline can be named earlier or later by an update, and passes once")
+    @Test("a deadline can be moved by an update, earlier or later, and passes once")
     func deadlines() async throws {
         let now = { SystemClock.monotonic().nanoseconds }
         let far = now() + 3_600_000_000_000

@@ -7,13 +7,15 @@ extension DecoderProperty {
     static let handshakes = Self(
         name: "handshakes",
         seeds: [
-            // All preferences that agree, bytes at once and one by one; then a changed byte.
-            [0, 0, 0, 0, 255, 0, 0, 255], [0, 0, 0], [1, 1, 7, 0, 3, 0, 0, 9, 0, 0, 200], [2, 2, 1],
+            // Both ends require encryption, with deliveries of nothing first, and without.
+            [0, 0, 0, 0, 255, 0, 0, 255], [0, 0, 0],
+            // Both leave it open; both want none.
+            [1, 1, 7, 0, 3, 0, 0, 9, 0, 0, 200], [2, 2, 1],
         ]
     ) { bytes throws(Violation) in
         var script = EventScript(bytes, maximumEventCount: 64)
         let preferences = (0..<2).map { _ in EncryptionPreference.allCases[script.number(below: 3)] }
-        var pair = HandshakePair(preferences, ciphers: CipherSet(rawValue: UInt8(script.number(below: 8))))
+        var pair = HandshakeMachine(preferences, ciphers: CipherSet(rawValue: UInt8(script.number(below: 8))))
         while let event = script.nextEvent(below: 4) {
             let from = script.number(below: 2)
             if event == 0 {
@@ -37,7 +39,7 @@ extension DecoderProperty {
         try require(
             pair.isAltered || (links[0] == nil) == (Set(preferences) == [.required, .none]),
             "\(preferences) give a link: \(links[0] != nil)")
-        // An attacker on the path cannot choose the cipher.
+        // An attacker on the path cannot remove the encryption.
         for (link, preference) in zip(links, preferences) where preference == .required {
             try require(link?.cipher != .authenticatedOnly, "a link in the clear, with encryption required")
         }
@@ -45,7 +47,8 @@ extension DecoderProperty {
     }
 }
 
-private struct HandshakePair {
+/// Two ends of a link that shake hands, and the bytes on the path between them.
+private struct HandshakeMachine {
     let identities = [1, 2].map { LocalIdentity(seed: [UInt8](repeating: $0, count: LocalIdentity.seedByteCount)) }
     private(set) var links: [EstablishedLink?] = [nil, nil]
     private(set) var isAltered = false

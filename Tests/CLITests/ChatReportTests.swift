@@ -1,0 +1,31 @@
+import Nearshare
+import NearshareService
+import Testing
+
+@testable import NearshareCLI
+
+@Suite struct ChatReportTests {
+    private let anna = PeerID(hex: "1a2b3c4d5e6f7081")!
+
+    @Test("T7: text output emits no control sequences")
+    func report() {
+        let message = ChatMessage(
+            number: 1, id: "a", conversation: .publicRoom, author: anna, authorName: try? DisplayName("an\u{1b}na"),
+            text: "one\u{7}\ntwo", when: WallTime(milliseconds: 0), status: .delivered)
+        let lines = ChatReport.lines(message, called: "anna")
+        #expect(lines.count == 2)
+        #expect(lines[0].hasSuffix(" \"an\\u{1b}na\"#1a2b: one\\u{7}"))
+        #expect(lines[1] == "    two")
+    }
+
+    @Test("events of other conversations are not reported")
+    func otherConversations() {
+        let message = ChatMessage(
+            number: 1, id: "a", conversation: .publicRoom, author: anna, authorName: nil, text: "x",
+            when: WallTime(milliseconds: 0), status: .delivered)
+        let sent = ControlEvent.chatMessageChanged(id: "a", conversation: .peer(anna), status: .sent, reason: nil)
+        #expect(ChatReport.fields(.chatMessage(message), of: .peer(anna)) == nil)
+        #expect(ChatReport.fields(.chatMessage(message), of: .publicRoom)?.0 == "chat_message")
+        #expect(ChatReport.fields(sent, of: .publicRoom) == nil)
+    }
+}
