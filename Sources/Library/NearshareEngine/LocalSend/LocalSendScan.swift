@@ -20,33 +20,47 @@ struct LocalSendScan {
     /// - Returns: the number of hosts that have answered.
     func run(_ hosts: [IPAddress]) async -> Int {
         let deadline = server.node.settings.clock() + Self.timeout
-        return await withTaskGroup(of: Bool.self) { group in
+        return await withTaskGroup(of: Result<Bool, ThreadError>.self) { group in
             var rest = hosts[...]
             var (running, count) = (0, 0)
+            var failure: ThreadError?
             while true {
                 while running < Self.maximumConnectionCount, !Task.isCancelled, server.node.settings.clock() < deadline,
                     let host = rest.popFirst()
                 {
                     running += 1
-                    group.addTask { await ask(LinkAddress(host: host.description, port: LocalSendDevice.port)) }
+                    group.addTask {
+                        do throws(ThreadError) {
+                            return .success(try await ask(LinkAddress(host: host.description, port: LocalSendDevice.port)))
+                        } catch {
+                            return .failure(error)
+                        }
+                    }
                 }
-                guard let hasAnswered = await group.next() else { return count }
+                guard let answer = await group.next() else { break }
                 running -= 1
-                if hasAnswered { count += 1 }
+                switch answer {
+                case .success(let hasAnswered): if hasAnswered { count += 1 }
+                case .failure(let error):
+                    failure = error
+                    rest = []
+                }
             }
+            if let failure { server.node.settings.log.warning("not all hosts were asked: \(failure)") }
+            return count
         }
     }
 
-    private func ask(_ address: LinkAddress) async -> Bool {
+    private func ask(_ address: LinkAddress) async throws(ThreadError) -> Bool {
         let (node, clock) = (server.node, server.node.settings.clock)
-        let connected = try? await BlockingThread.run {
+        let connected = try await BlockingThread.run {
             try? node.settings.transport.connect(to: address, timeout: Self.connectTimeout)
         }
         guard let link = connected else { return false }
         let end = clock() + Self.answerTimeout
         let deadline: @Sendable () -> MonotonicInstant = { end }
         let isFound = Monitor(false)
-        await node.run(on: link, until: deadline) {
+        try await node.run(on: link, until: deadline) {
             guard
                 let connection = try? LocalSendClientConnection(
                     over: link, server.security, expecting: nil, limit: LocalSendDevice.maximumByteCount,

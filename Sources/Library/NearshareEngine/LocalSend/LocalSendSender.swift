@@ -222,7 +222,7 @@ final class LocalSendSender: Sendable {
         defer { state.update { $0.links[ObjectIdentifier(link)] = nil } }
         let value = Monitor<Value?>(nil)
         let deadline: @Sendable () -> MonotonicInstant = { [state] in state.withLock(\.deadline) }
-        await node.run(on: link, until: deadline) { [self] in
+        let blocking: @Sendable () -> Void = { [self] in
             do throws(LocalSendClientConnection.Failure) {
                 let connection = try LocalSendClientConnection(
                     over: link, server.security, expecting: target.foreign.certificate, limit: limit,
@@ -233,6 +233,11 @@ final class LocalSendSender: Sendable {
             } catch {
                 end(result(of: error))
             }
+        }
+        do throws(ThreadError) {
+            try await node.run(on: link, until: deadline, blocking)
+        } catch {
+            end(TransferResult(outcome: .interrupted, detail: error.description))
         }
         return value.withLock(\.self)
     }

@@ -101,7 +101,7 @@ package final class LocalSendServer: Sendable {
     // MARK: Connections
 
     /// Serves one connection until it ends, or a request takes too long.
-    func serve(_ link: any StreamLink, _ slot: LinkRegistry.Slot) async {
+    func serve(_ link: any StreamLink, _ slot: LinkRegistry.Slot) async throws(ThreadError) {
         let activity = Monitor(LocalSendConnection.Activity(since: node.settings.clock()))
         node.state.withLock { state in
             state.links.attach(
@@ -110,14 +110,14 @@ package final class LocalSendServer: Sendable {
                 isServing: { now in activity.withLock { $0.keepsSlot(now: now) } }, end: { link.close() })
         }
         let (timeout, clock) = (timeouts.request, node.settings.clock)
-        await node.run(
+        try await node.run(
             on: link, until: { activity.withLock { $0.deadline(after: timeout, now: clock()) } },
             { self.serveRequests(on: link, activity) })
     }
 
     /// Prepares the response to a connection for which there is no slot.
     /// - Returns: nil when there are too many of them as well.
-    func rejection(of link: any StreamLink) -> (@Sendable () async -> Void)? {
+    func rejection(of link: any StreamLink) -> (@Sendable () async throws(ThreadError) -> Void)? {
         let isAllowed = state.withLock { state in
             guard state.rejectionCount < Self.maximumRejectionCount else { return false }
             state.rejectionCount += 1
@@ -127,8 +127,9 @@ package final class LocalSendServer: Sendable {
         let clock = node.settings.clock
         let end = clock() + timeouts.rejection
         let deadline: @Sendable () -> MonotonicInstant = { end }
-        return { [self] in
-            await node.run(on: link, until: deadline) { [self] in
+        return { [self] () async throws(ThreadError) in
+            defer { state.withLock { $0.rejectionCount -= 1 } }
+            try await node.run(on: link, until: deadline) { [self] in
                 guard let stream = try? security.accept(link, now: node.settings.wallClock()) else { return }
                 let activity = Monitor(LocalSendConnection.Activity(since: clock()))
                 let connection = LocalSendConnection(stream, over: link, activity, clock: clock)
@@ -138,7 +139,6 @@ package final class LocalSendServer: Sendable {
                     LocalSendMachine.failure(.unavailable, "Too many connections, of this address or in all"), closes: true)
                 connection.close(discarding: Self.maximumDiscardedByteCount)
             }
-            state.withLock { $0.rejectionCount -= 1 }
         }
     }
 
@@ -425,7 +425,11 @@ package final class LocalSendServer: Sendable {
                 group.addTask {
                     guard await upload.awaitSilence(of: self.timeouts.silence) else { return }
                     // The sender has gone: what is complete stays.
-                    try? await BlockingThread.run { _ = self.conclude(id, upload) }
+                    do throws(ThreadError) {
+                        try await BlockingThread.run { _ = self.conclude(id, upload) }
+                    } catch {
+                        upload.end(.interrupted, detail: error.description)
+                    }
                 }
                 let result = await upload.result.value
                 group.cancelAll()
@@ -535,13 +539,17 @@ package final class LocalSendServer: Sendable {
         }
         guard case let link?? = connected else { return }
         let end: @Sendable () -> MonotonicInstant = { deadline }
-        await node.run(on: link, until: end) { [security, now = node.settings.wallClock()] in
-            guard
-                let connection = try? LocalSendClientConnection(
-                    over: link, security, expecting: certificate, limit: LocalSendDevice.maximumByteCount, now: now)
-            else { return }
-            _ = try? connection.respond(to: LocalSendRequest.cancel(session: session, to: connection.authority))
-            connection.finishWriting()
+        do throws(ThreadError) {
+            try await node.run(on: link, until: end) { [security, now = node.settings.wallClock()] in
+                guard
+                    let connection = try? LocalSendClientConnection(
+                        over: link, security, expecting: certificate, limit: LocalSendDevice.maximumByteCount, now: now)
+                else { return }
+                _ = try? connection.respond(to: LocalSendRequest.cancel(session: session, to: connection.authority))
+                connection.finishWriting()
+            }
+        } catch {
+            node.settings.log.debug("LocalSend: \(address) does not learn the end of its session: \(error)")
         }
     }
 

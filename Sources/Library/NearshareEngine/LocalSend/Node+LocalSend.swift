@@ -23,7 +23,7 @@ extension Node {
             self, security, port: socket.port, pin: pin, invitations: listener?.queues.invitations, timeouts: timeouts)
         state.withLock { $0.localSend = server }
         try startAcceptingForeignLinks(from: socket, for: "LocalSend", rejecting: server.rejection) {
-            await server.serve($0, $1)
+            (link, slot) async throws(ThreadError) in try await server.serve(link, slot)
         }
         do throws(ThreadError) {
             try announce(server)
@@ -93,7 +93,7 @@ extension Node {
         let failure = NodeError.timedOut("\(address) did not answer in time")
         let found = Monitor<Result<LocalSendTarget, NodeError>>(.failure(failure))
         let end: @Sendable () -> MonotonicInstant = { deadline }
-        await run(on: link, until: end) { [self] in
+        let ask: @Sendable () -> Void = { [self] in
             do throws(LocalSendClientConnection.Failure) {
                 let connection = try LocalSendClientConnection(
                     over: link, server.security, expecting: destination.certificate, limit: LocalSendDevice.maximumByteCount,
@@ -109,6 +109,11 @@ extension Node {
                 guard settings.clock() < deadline else { return }
                 found.update { $0 = .failure(NodeError(error, at: address, destination.name)) }
             }
+        }
+        do throws(ThreadError) {
+            try await run(on: link, until: end, ask)
+        } catch {
+            throw NodeError(error)
         }
         return try found.withLock(\.self).get()
     }

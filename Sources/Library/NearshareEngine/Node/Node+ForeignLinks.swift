@@ -27,8 +27,10 @@ extension Node {
     ///   - reject: returns the function that tells a peer beyond the limit of links so; nil to close the link at once.
     func startAcceptingForeignLinks(
         from listener: any StreamListener, for service: String,
-        rejecting reject: @escaping @Sendable (any StreamLink) -> (@Sendable () async -> Void)? = { _ in nil },
-        _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Slot) async -> Void
+        rejecting reject: @escaping @Sendable (any StreamLink) -> (@Sendable () async throws(ThreadError) -> Void)? = {
+            _ in nil
+        },
+        _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Slot) async throws(ThreadError) -> Void
     ) throws(NodeError) {
         guard insert(listener, nil) else {
             listener.close()
@@ -45,8 +47,8 @@ extension Node {
 
     private func acceptForeignLinks(
         from listener: any StreamListener, for service: String,
-        _ reject: @escaping @Sendable (any StreamLink) -> (@Sendable () async -> Void)?,
-        _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Slot) async -> Void
+        _ reject: @escaping @Sendable (any StreamLink) -> (@Sendable () async throws(ThreadError) -> Void)?,
+        _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Slot) async throws(ThreadError) -> Void
     ) {
         while true {
             let link: any StreamLink
@@ -65,27 +67,48 @@ extension Node {
             }
             guard let slot = admit(LinkSource(link.remote), link, isForeign: true) else {
                 settings.log.info("a connection from \(link.remote) to \(service) was refused: too many")
-                let isRejecting = reject(link).map { rejection in start { await rejection() } } ?? false
+                let isRejecting = reject(link).map { startServing(link, for: service, $0) } ?? false
                 if !isRejecting { link.close() }
                 continue
             }
-            let isStarted = start { [self] in
-                await serve(link, slot)
-                release(slot)
+            let isStarted = startServing(link, for: service) { () async throws(ThreadError) in
+                defer { self.release(slot) }
+                try await serve(link, slot)
             }
             if !isStarted { link.close() }
         }
     }
 
+    /// Serves a link in a task, and logs that it has no thread.
+    /// - Returns: false when the node has stopped.
+    private func startServing(
+        _ link: any StreamLink, for service: String, _ body: @escaping @Sendable () async throws(ThreadError) -> Void
+    ) -> Bool {
+        start { [self] in
+            do throws(ThreadError) {
+                try await body()
+            } catch {
+                settings.log.warning("a connection from \(link.remote) to \(service) was closed: \(error)")
+            }
+        }
+    }
+
     /// Runs blocking code on a link until it returns. The link is closed at its deadline, which may move, and
     /// ``lastResponseTimeout`` after the node has begun to stop.
+    /// - Throws: ``ThreadError`` when the kernel refuses a thread; then `body` is not called, and the link is closed.
     func run(
         on link: any StreamLink, until deadline: @escaping @Sendable () -> MonotonicInstant,
         _ body: @escaping @Sendable () -> Void
-    ) async {
+    ) async throws(ThreadError) {
+        // Not the result of the first operation to end: the deadline may pass at the same time.
+        let failure = Monitor<ThreadError?>(nil)
         await firstResult(
             of: {
-                try? await BlockingThread.run(body)
+                do throws(ThreadError) {
+                    try await BlockingThread.run(body)
+                } catch {
+                    failure.update { $0 = error }
+                }
                 link.close()
             },
             { [self] in
@@ -105,5 +128,6 @@ extension Node {
                 // Ends the reads and writes of the body.
                 link.close()
             })
+        if let failure = failure.withLock(\.self) { throw failure }
     }
 }

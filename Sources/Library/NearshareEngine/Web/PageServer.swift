@@ -90,7 +90,7 @@ package final class PageServer: Sendable {
     // MARK: Connections
 
     /// Serves one connection until it ends, or a request takes too long.
-    func serve(_ link: any StreamLink, _ slot: LinkRegistry.Slot) async {
+    func serve(_ link: any StreamLink, _ slot: LinkRegistry.Slot) async throws(ThreadError) {
         let connection = PageConnection(link, clock: node.settings.clock)
         node.state.withLock { state in
             state.links.attach(
@@ -98,24 +98,24 @@ package final class PageServer: Sendable {
                 end: { link.close() })
         }
         let timeout = timeouts.request
-        await node.run(
+        try await node.run(
             on: link, until: { connection.deadline(after: timeout) }, { self.serveRequests(on: connection) })
     }
 
     /// Prepares the response to a connection for which there is no slot.
     /// - Returns: nil when there are too many of them as well.
-    func rejection(of link: any StreamLink) -> (@Sendable () async -> Void)? {
+    func rejection(of link: any StreamLink) -> (@Sendable () async throws(ThreadError) -> Void)? {
         let source = LinkSource(link.remote)
         guard state.withLock({ $0.refusals.begin(source) }) else { return nil }
         let end = node.settings.clock() + Self.rejectionTimeout
         let deadline: @Sendable () -> MonotonicInstant = { end }
         let connection = PageConnection(link, clock: node.settings.clock)
-        return { [self] in
-            await node.run(on: link, until: deadline) {
+        return { [self] () async throws(ThreadError) in
+            defer { state.withLock { $0.refusals.end(source) } }
+            try await node.run(on: link, until: deadline) {
                 guard Self.awaitRequest(on: connection) else { return }
                 Self.reject(connection, HTTPResponse(.unavailable))
             }
-            state.withLock { $0.refusals.end(source) }
         }
     }
 
@@ -361,8 +361,12 @@ package final class PageServer: Sendable {
             upload.end(.cancelled(by: .local))
         }
         let isStarted = node.start { [self] in
-            let result =
-                (try? await BlockingThread.run { upload.run() }) ?? TransferResult(outcome: .failed(.storageFailed, at: .local))
+            let result: TransferResult
+            do throws(ThreadError) {
+                result = try await BlockingThread.run { upload.run() }
+            } catch {
+                result = TransferResult(outcome: .failed(.storageFailed, at: .local), detail: error.description)
+            }
             // Before the transfer ends: the program may stop the node as soon as it ends.
             end(id, result.outcome == .completed ? .stored : .failed)
             transfer.end(result)
@@ -427,7 +431,7 @@ extension Node {
         let server = PageServer(
             self, secret, port: socket.port, invitations: invitations, content: content, timeouts: timeouts)
         try startAcceptingForeignLinks(from: socket, for: "the page", rejecting: server.rejection) {
-            await server.serve($0, $1)
+            (link, slot) async throws(ThreadError) in try await server.serve(link, slot)
         }
         start { [stopping] in
             _ = await stopping.value
