@@ -1,6 +1,8 @@
 import NearshareBase
+import NearshareDirect
 import NearshareHTTP
 import NearshareInterfaces
+import NearshareLocalSend
 import NearshareTestTraits
 import NearshareTesting
 import Testing
@@ -74,6 +76,14 @@ private struct RefusingTransport: StreamTransport {
             guard count > 0 else { return nil }
             reader.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         }
+    }
+
+    @Test("a send is complete only when the device has answered each file") func unanswered() {
+        var files = LocalSendFiles(accepted: [0: "t"])
+        #expect(files.result(of: LocalSendContents(), at: "phone").outcome == .interrupted)
+        let next = files.beginNext()
+        #expect(next?.token == "t" && files.pendingCount == 0)
+        #expect(files.result(of: LocalSendContents(), at: "phone").outcome == .interrupted)
     }
 
     @Test("R3: files for which no thread starts are not reported as sent") func refusedThread() async throws {

@@ -21,50 +21,29 @@ final class LocalSendSender: Sendable {
     /// Returns the PIN that the user gives; nil when there is none. The argument says whether an earlier one was wrong.
     typealias PINPrompt = @Sendable (Bool) async -> String?
 
-    private struct State {
+    struct State {
         var ending: TransferResult?
         var links: [ObjectIdentifier: any StreamLink] = [:]
         /// The end of the time for the next step of the peer.
         var deadline: MonotonicInstant
         var session: String?
-        var tokens: [Int: String] = [:]
-        /// The numbers of the files that no connection sends yet, in their order.
-        var pending: [Int] = []
-        var attemptCounts: [Int: Int] = [:]
-        /// The bytes of the files that are sent now.
-        var byteCounts: [Int: UInt64] = [:]
-        var storedByteCount: UInt64 = 0
-        var storedCount: UInt64 = 0
-        /// The files that the device has not stored, by their numbers.
-        var rejections: [Int: LocalSendContents.Rejection] = [:]
+        var files = LocalSendFiles(accepted: [:])
     }
 
-    /// One pass over the source, for the files that one worker sends. Used by one thread at a time.
-    private final class Pass: @unchecked Sendable {
-        var reader: (any ResourceReader)?
-        /// The number of the reader's next entry.
-        var next = 0
-    }
-
-    /// Connections that carry files at the same time.
-    private static let maximumConnectionCount = 3
     /// The time without progress after which a transfer ends (R5).
     static let silenceTimeout = Duration.seconds(60)
-    /// Limit on wrong checksums of one file.
-    private static let maximumAttemptCount = 3
     /// Limit on the PINs that the user gives: the device rejects others.
     private static let maximumPINCount = 3
-    private static let bufferByteCount = 1 << 18
 
     let transfer: Transfer
-    private let node: Node
+    let node: Node
     private let server: LocalSendServer
-    private let target: LocalSendTarget
-    private let source: any ResourceSource
+    let target: LocalSendTarget
+    let source: any ResourceSource
     private let timeout: Duration
-    private let rateLimit: TransmissionLimit?
+    let rateLimit: TransmissionLimit?
     private let pinPrompt: PINPrompt
-    private let state: Monitor<State>
+    let state: Monitor<State>
     /// Fulfilled when the transfer ends, also while the user is asked.
     private let ended = Promise<Void>()
 
@@ -97,7 +76,7 @@ final class LocalSendSender: Sendable {
     }
 
     /// Ends the transfer. No effect on one that has ended.
-    private func end(_ result: TransferResult) {
+    func end(_ result: TransferResult) {
         let links = state.update { state in
             if state.ending == nil { state.ending = result }
             return Array(state.links.values)
@@ -117,7 +96,7 @@ final class LocalSendSender: Sendable {
             })
     }
 
-    private var isEnded: Bool { state.withLock { $0.ending != nil } }
+    var isEnded: Bool { state.withLock { $0.ending != nil } }
 
     // MARK: Content
 
@@ -199,7 +178,7 @@ final class LocalSendSender: Sendable {
 
     /// Runs blocking code on a connection to the device.
     /// - Returns: nil when the transfer has ended.
-    private func withConnection<Value: Sendable>(
+    func withConnection<Value: Sendable>(
         limit: Int,
         _ body: @escaping @Sendable (LocalSendClientConnection) throws(LocalSendClientConnection.Failure) -> Value
     ) async -> Value? {
@@ -348,20 +327,15 @@ final class LocalSendSender: Sendable {
                     : "\(name) has been asked too often; try again later")
         default:
             return TransferResult(
-                outcome: .failed(.refused, at: .remote), detail: "\(name) rejected the offer: \(Self.text(rejection))")
+                outcome: .failed(.refused, at: .remote), detail: "\(name) rejected the offer: \(rejection.text)")
         }
-    }
-
-    private static func text(_ rejection: LocalSendContents.Rejection) -> String {
-        let message = rejection.message.map { " \(TerminalText.quoted($0))" } ?? ""
-        return "HTTP status \(rejection.status)\(message)"
     }
 
     /// - Returns: false when the transfer has ended.
     private func begin(_ contents: LocalSendContents, _ session: String, _ tokens: [Int: String]) -> Bool {
         let isOpen = state.update { state in
             state.session = session
-            (state.tokens, state.pending) = (tokens, tokens.keys.sorted())
+            state.files = LocalSendFiles(accepted: tokens)
             return state.ending == nil
         }
         server.follow(session, of: target) { [weak self] in
@@ -374,193 +348,5 @@ final class LocalSendSender: Sendable {
         }
         transfer.enter(.comparing)
         return isOpen
-    }
-
-    // MARK: Files
-
-    private func upload(_ contents: LocalSendContents) async {
-        transfer.enter(.moving)
-        let count = min(Self.maximumConnectionCount, state.withLock(\.pending.count))
-        await withDiscardingTaskGroup { group in
-            for _ in 0..<count { group.addTask { await self.work(contents) } }
-        }
-        let (rejections, fileCount) = state.withLock { ($0.rejections, $0.tokens.count) }
-        let missing = rejections.keys.sorted()
-        guard let first = missing.first.flatMap({ rejections[$0] }) else { return end(TransferResult(outcome: .completed)) }
-        let files = MissingFiles(missing.compactMap { contents.files[$0].header.path.last }, of: fileCount)
-        let sentence =
-            files?.sentence ?? (fileCount == 1 ? "the file was not stored" : "none of \(fileCount) files was stored")
-        end(
-            TransferResult(
-                outcome: .failed(.storageFailed, at: .remote),
-                detail: "\(target.name.shown): \(sentence); the first answer was \(Self.text(first))", missing: files))
-    }
-
-    /// Sends files until none is left, over as many connections as the device wants.
-    private func work(_ contents: LocalSendContents) async {
-        let pass = Pass()
-        while state.withLock({ $0.ending == nil && !$0.pending.isEmpty }) {
-            let isOpen = await withConnection(limit: LocalSendDevice.maximumByteCount) {
-                [self] (connection) throws(LocalSendClientConnection.Failure) in
-                try sendFiles(contents, pass, over: connection)
-                return true
-            }
-            guard isOpen == true else { return }
-        }
-    }
-
-    private func sendFiles(
-        _ contents: LocalSendContents, _ pass: Pass, over connection: LocalSendClientConnection
-    ) throws(LocalSendClientConnection.Failure) {
-        while connection.isReusable, let (number, session, token) = nextFile() {
-            let isReused = connection.hasAnswered
-            do throws(LocalSendClientConnection.Failure) {
-                let request = LocalSendRequest.upload(
-                    file: number, session: session, token: token, length: contents.files[number].size, to: connection.authority)
-                let response = try send(
-                    contents.files[number], number: number, request: request, pass: pass, over: connection)
-                receive(response, of: number, size: contents.files[number].size)
-            } catch {
-                // The device may close a connection after a response: another one begins with this file.
-                guard case .link = error, isReused, !isEnded else { throw error }
-                return retry(number)
-            }
-        }
-    }
-
-    private func nextFile() -> (number: Int, session: String, token: String)? {
-        state.update { state in
-            guard state.ending == nil, let session = state.session, let number = state.pending.first,
-                let token = state.tokens[number]
-            else { return nil }
-            state.pending.removeFirst()
-            return (number, session, token)
-        }
-    }
-
-    private func retry(_ number: Int) {
-        state.update { state in
-            state.byteCounts[number] = nil
-            state.pending.insert(number, at: 0)
-        }
-    }
-
-    private func send(
-        _ file: LocalSendContents.File, number: Int, request: [UInt8], pass: Pass,
-        over connection: LocalSendClientConnection
-    ) throws(LocalSendClientConnection.Failure) -> ReceivedHTTPResponse {
-        let reader: any ResourceReader
-        do throws(StorageError) {
-            reader = try position(pass, at: file)
-        } catch {
-            throw .storage(error)
-        }
-        do throws(LocalSendClientConnection.Failure) {
-            try connection.write(request)
-            try sendContent(of: number, reader, size: file.size, over: connection)
-        } catch {
-            // A device that rejects a file may say so, and close the connection, before it has read the content.
-            guard case .link = error, let response = try? connection.readResponse() else { throw error }
-            connection.abandon()
-            return response
-        }
-        return try connection.readResponse()
-    }
-
-    /// The reader at the begin of a file's content.
-    private func position(_ pass: Pass, at file: LocalSendContents.File) throws(StorageError) -> any ResourceReader {
-        if pass.next > file.entry { pass.reader = nil }
-        let reader: any ResourceReader
-        if let open = pass.reader {
-            reader = open
-        } else {
-            reader = try source.makeReader()
-            (pass.reader, pass.next) = (reader, 0)
-        }
-        var header: EntryHeader?
-        while pass.next <= file.entry {
-            header = try reader.nextEntry()
-            pass.next += 1
-            if header == nil { break }
-        }
-        guard let header, header.path == file.header.path, header.size == file.size else {
-            throw StorageError(.changed, "\(TerminalText.quoted(file.name)) has changed; send it again")
-        }
-        return reader
-    }
-
-    private func sendContent(
-        of number: Int, _ reader: any ResourceReader, size: UInt64, over connection: LocalSendClientConnection
-    ) throws(LocalSendClientConnection.Failure) {
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.bufferByteCount, alignment: 64)
-        defer { buffer.deallocate() }
-        var sentCount: UInt64 = 0
-        while sentCount < size {
-            let requestedCount = waitForRate(upTo: Int(min(UInt64(buffer.count), size - sentCount)))
-            let count: Int
-            do throws(StorageError) {
-                count = try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<requestedCount]))
-                guard count > 0 else {
-                    throw StorageError(.changed, "a file has become smaller while it was sent; send it again")
-                }
-            } catch {
-                connection.abandon()
-                throw .storage(error)
-            }
-            rateLimit?.charge(UInt64(count))
-            try connection.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-            sentCount += UInt64(count)
-            record(sentCount, of: number)
-        }
-    }
-
-    private func record(_ byteCount: UInt64, of number: Int) {
-        let deadline = node.settings.clock() + Self.silenceTimeout
-        let (done, entries) = state.update { state in
-            state.byteCounts[number] = byteCount
-            state.deadline = deadline
-            return (state.byteCounts.values.reduce(state.storedByteCount) { $0.addingClamped($1) }, state.storedCount)
-        }
-        transfer.recordProgress(to: done, entries: entries)
-    }
-
-    /// Waits until bytes may be sent.
-    /// - Returns: their number, at most `count`.
-    private func waitForRate(upTo count: Int) -> Int {
-        guard let rateLimit else { return count }
-        let clock = node.settings.clock
-        return state.waitUntilReady { state -> MonitorWait<Int> in
-            guard state.ending == nil else { return .ready(count) }
-            switch rateLimit.allowance(now: clock()) {
-            case .bytes(let allowed): return .ready(min(count, allowed))
-            case .later(let time): return .waiting(untilNanoseconds: time.nanoseconds)
-            }
-        }
-    }
-
-    /// Applies the response to an upload.
-    private func receive(_ response: ReceivedHTTPResponse, of number: Int, size: UInt64) {
-        let deadline = node.settings.clock() + Self.silenceTimeout
-        let isCancelled = state.update { state in
-            state.byteCounts[number] = nil
-            state.deadline = deadline
-            switch response.status {
-            case 200...299:
-                state.storedByteCount = state.storedByteCount.addingClamped(size)
-                state.storedCount += 1
-            case 422 where state.attemptCounts[number, default: 1] < Self.maximumAttemptCount:
-                state.attemptCounts[number, default: 1] += 1
-                state.pending.insert(number, at: 0)
-            // The session is over there: its user has cancelled.
-            case 403: return true
-            default: state.rejections[number] = LocalSendContents.Rejection(response)
-            }
-            return false
-        }
-        if isCancelled { end(TransferResult(outcome: .cancelled(by: .remote))) }
-        let (done, entries) = state.withLock { state in
-            (state.byteCounts.values.reduce(state.storedByteCount) { $0.addingClamped($1) }, state.storedCount)
-        }
-        transfer.recordProgress(to: done, entries: entries)
     }
 }
