@@ -86,6 +86,37 @@ private struct RefusingTransport: StreamTransport {
         #expect(files.result(of: LocalSendContents(), at: "phone").outcome == .interrupted)
     }
 
+    @Test("the progress of several connections never goes back") func progress() async throws {
+        let target = LocalSendTarget(
+            address: LinkAddress(host: "127.0.0.1", port: 1), foreign: ForeignPeer(localSend: []),
+            name: try #require(DisplayName(truncating: "phone")))
+        let hasFallen = try await withNode(stage.sender) { [content] node in
+            let sender = LocalSendSender(
+                InMemorySource(content), to: target, by: try node.serveLocalSend(for: nil, PlainSecurity(), port: 0),
+                timeout: .seconds(30), rateLimit: nil, pinPrompt: { _ in nil })
+            let count: UInt64 = 20_000
+            let running = Monitor(2)
+            let send: @Sendable (Int) -> Void = { number in
+                for byteCount in 1...count { sender.record(byteCount, of: number) }
+                running.update { $0 -= 1 }
+            }
+            async let first: Void = BlockingThread.run { send(0) }
+            async let second: Void = BlockingThread.run { send(1) }
+            let hasFallen = try await BlockingThread.run {
+                var (last, hasFallen) = (UInt64(0), false)
+                while running.withLock({ $0 > 0 }) {
+                    let done = sender.transfer.snapshot.done
+                    if done < last { hasFallen = true }
+                    last = done
+                }
+                return hasFallen || sender.transfer.snapshot.done != 2 * count
+            }
+            _ = try await (first, second)
+            return hasFallen
+        }
+        #expect(!hasFallen)
+    }
+
     @Test("R3: files for which no thread starts are not reported as sent") func refusedThread() async throws {
         let threads = ThreadGroup()
         var settings = stage.sender

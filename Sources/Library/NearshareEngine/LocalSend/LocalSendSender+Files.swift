@@ -137,14 +137,19 @@ extension LocalSendSender {
         }
     }
 
-    private func record(_ byteCount: UInt64, of number: Int) {
+    /// Records the bytes that were sent of a file.
+    func record(_ byteCount: UInt64, of number: Int) {
         let deadline = node.settings.clock() + Self.silenceTimeout
-        let (done, entries) = state.update { state in
+        state.update { state in
             state.files.record(byteCount, of: number)
             state.deadline = deadline
-            return (state.files.byteCount, state.files.storedCount)
+            recordProgress(of: state.files)
         }
-        transfer.recordProgress(to: done, entries: entries)
+    }
+
+    /// Records the progress of all files, with the lock held: a thread that counted earlier must not record later.
+    private func recordProgress(of files: LocalSendFiles) {
+        transfer.recordProgress(to: files.byteCount, entries: files.storedCount)
     }
 
     /// Waits until bytes may be sent.
@@ -164,12 +169,12 @@ extension LocalSendSender {
     /// Applies the response to an upload.
     private func receive(_ response: ReceivedHTTPResponse, of number: Int, size: UInt64) {
         let deadline = node.settings.clock() + Self.silenceTimeout
-        let (isKnown, done, entries) = state.update { state in
+        let isKnown = state.update { state in
             state.deadline = deadline
             let isKnown = state.files.receive(response, of: number, size: size)
-            return (isKnown, state.files.byteCount, state.files.storedCount)
+            recordProgress(of: state.files)
+            return isKnown
         }
         if !isKnown { end(TransferResult(outcome: .cancelled(by: .remote))) }
-        transfer.recordProgress(to: done, entries: entries)
     }
 }
