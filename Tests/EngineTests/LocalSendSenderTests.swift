@@ -37,6 +37,39 @@ private struct RefusingTransport: StreamTransport {
     }
 }
 
+/// Links without encryption that call a closure when the client has read.
+private struct ReadReportingSecurity: LinkSecurity {
+    private final class ReadReportingLink: SecureLink {
+        private let inner: any SecureLink
+        private let onRead: @Sendable () -> Void
+        var peerFingerprint: [UInt8]? { inner.peerFingerprint }
+
+        init(_ inner: any SecureLink, onRead: @escaping @Sendable () -> Void) {
+            (self.inner, self.onRead) = (inner, onRead)
+        }
+
+        func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
+            defer { onRead() }
+            return try inner.read(into: buffer)
+        }
+
+        func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) { try inner.write(bytes) }
+        func finishWriting() { inner.finishWriting() }
+    }
+
+    let inner = PlainSecurity()
+    let onRead: @Sendable () -> Void
+    var fingerprint: [UInt8] { inner.fingerprint }
+
+    func accept(_ link: any StreamLink, now: WallTime) throws(LinkError) -> any SecureLink {
+        try inner.accept(link, now: now)
+    }
+
+    func connect(over link: any StreamLink, now: WallTime) throws(LinkError) -> any SecureLink {
+        ReadReportingLink(try inner.connect(over: link, now: now), onRead: onRead)
+    }
+}
+
 @Suite("sending to LocalSend devices", .timeLimit(.minutes(1)), .leavesNothing) struct LocalSendSenderTests {
     private let stage = Stage(.memory)
     private let content = MemoryContent(file: "a", [1, 2, 3])
@@ -115,6 +148,26 @@ private struct RefusingTransport: StreamTransport {
             return hasFallen
         }
         #expect(!hasFallen)
+    }
+
+    @Test("a device that accepts as the transfer ends learns that its session is over") func lateAnswer() async throws {
+        let listener = try stage.transport.listen(port: 0, interface: nil)
+        async let served = BlockingThread.run { Self.serve(listener) }
+        defer { listener.close() }
+        let target = try target(listener)
+        let result = try await withNode(stage.sender) { [content] node in
+            let sent = Monitor<Transfer?>(nil)
+            // Cancels when the answer has arrived, and before it is understood.
+            let security = ReadReportingSecurity { sent.wait { sent -> Transfer? in sent }.cancel() }
+            _ = try node.serveLocalSend(for: nil, security, port: 0)
+            let transfer = try node.send(
+                InMemorySource(content), to: target, timeout: .seconds(30), rateLimit: nil, pinPrompt: { _ in nil })
+            sent.update { $0 = transfer }
+            return await transfer.result
+        }
+        #expect(result.outcome == .cancelled(by: .local))
+        listener.close()
+        #expect(try await served == ["/api/localsend/v2/prepare-upload", "/api/localsend/v2/cancel"])
     }
 
     @Test("R3: files for which no thread starts are not reported as sent") func refusedThread() async throws {

@@ -248,7 +248,8 @@ final class LocalSendSender: Sendable {
     private func offer(_ contents: LocalSendContents) async -> Bool {
         let body = contents.body(from: server.device)
         var pin: String?
-        for attempt in 0...Self.maximumPINCount {
+        var pinCount = 0
+        while true {
             let request: @Sendable (String) -> [UInt8] = { [pin] in LocalSendRequest.prepareUpload(body, pin: pin, to: $0) }
             state.update { $0.deadline = node.settings.clock() + timeout + Self.silenceTimeout }
             let response = await withAnswerTimeout { [self] isAsked in
@@ -261,7 +262,8 @@ final class LocalSendSender: Sendable {
                 }
             }
             state.update { $0.deadline = node.settings.clock() + Self.silenceTimeout }
-            guard let response, !isEnded else { return false }
+            // Also after the end of the transfer: the device has to learn that its session is over.
+            guard let response else { return false }
             let answer: LocalSendContents.Answer
             do throws(MalformedInput) {
                 answer = try contents.answer(response)
@@ -277,7 +279,8 @@ final class LocalSendSender: Sendable {
                 end(TransferResult(outcome: isShown ? .completed : .declined(.declined)))
                 return false
             case .pinRequired:
-                guard attempt < Self.maximumPINCount, let given = await askForPIN(wasWrong: pin != nil), !isEnded else {
+                guard pinCount < Self.maximumPINCount, !isEnded, let given = await askForPIN(wasWrong: pin != nil), !isEnded
+                else {
                     let reason = pin == nil ? "requires its PIN" : "does not accept the PIN"
                     end(
                         TransferResult(
@@ -287,29 +290,33 @@ final class LocalSendSender: Sendable {
                                 + "asked for, or give it with --pin-file"))
                     return false
                 }
-                pin = given
+                (pin, pinCount) = (given, pinCount + 1)
             case .rejected(let rejection):
                 end(result(of: rejection, hasPIN: pin != nil))
                 return false
             }
         }
-        return false
     }
 
     /// Ends the transfer when the user of the device does not answer in time.
     /// - Parameter body: fulfils its argument when the user is asked.
+    /// - Returns: the result of `body`, also when the time was over first.
     private func withAnswerTimeout(
         _ body: @escaping @Sendable (Promise<Void>) async -> ReceivedHTTPResponse?
     ) async -> ReceivedHTTPResponse? {
         let isAsked = Promise<Void>()
-        return await firstResult(
-            of: { await body(isAsked) },
+        let response = Monitor<ReceivedHTTPResponse?>(nil)
+        await firstResult(
+            of: {
+                let received = await body(isAsked)
+                response.update { $0 = received }
+            },
             { [self] in
                 _ = await isAsked.value
-                guard (try? await Task.sleep(for: timeout)) != nil else { return nil }
+                guard (try? await Task.sleep(for: timeout)) != nil else { return }
                 end(TransferResult(outcome: .expired))
-                return nil
             })
+        return response.withLock(\.self)
     }
 
     private func result(of rejection: LocalSendContents.Rejection, hasPIN: Bool) -> TransferResult {
@@ -338,6 +345,7 @@ final class LocalSendSender: Sendable {
             state.files = LocalSendFiles(accepted: tokens)
             return state.ending == nil
         }
+        guard isOpen else { return false }
         server.follow(session, of: target) { [weak self] in
             self?.end(TransferResult(outcome: .cancelled(by: .remote)))
         }
@@ -346,7 +354,8 @@ final class LocalSendSender: Sendable {
             transfer.select(
                 OfferPart.Counts(accepted: UInt64(tokens.count), offered: UInt64(contents.files.count), size: size))
         }
+        // The phase in which an accepted offer is reported; nothing is compared.
         transfer.enter(.comparing)
-        return isOpen
+        return true
     }
 }
