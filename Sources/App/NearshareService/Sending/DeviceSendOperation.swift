@@ -48,7 +48,11 @@ struct DeviceSendOperation: Sendable {
                 OutgoingInvitation(
                     transfer: transfer.id, peer: peer.id, receiver: known.claimed, name: known.quoted, trustStatus: trustStatus,
                     path: .localSend(target.address, certificate: target.foreign.certificate ?? []))))
-        let result = await follower.finish(transfer, of: content, to: name)
+        var result = await follower.finish(transfer, of: content, to: name)
+        if result.outcome == .declined(.notAllowed), let detail = result.detail {
+            result.detail =
+                "\(detail). Its screen shows the PIN: type it when it is asked for, or give it with --pin-file"
+        }
         if result.outcome == .completed, let certificate = target.foreign.certificate {
             _ = try? machine.trust.update {
                 $0.recordDevice(peer.fingerprint, certificate: certificate, named: target.name, at: SystemClock.wall())

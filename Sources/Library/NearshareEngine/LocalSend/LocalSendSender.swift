@@ -284,10 +284,7 @@ final class LocalSendSender: Sendable {
                     let reason = pin == nil ? "requires its PIN" : "does not accept the PIN"
                     end(
                         TransferResult(
-                            outcome: .declined(.notAllowed),
-                            detail:
-                                "\(target.name.shown) \(reason); nothing was sent. Its screen shows the PIN: type it when it is "
-                                + "asked for, or give it with --pin-file"))
+                            outcome: .declined(.notAllowed), detail: "\(target.name.shown) \(reason); nothing was sent"))
                     return false
                 }
                 (pin, pinCount) = (given, pinCount + 1)
