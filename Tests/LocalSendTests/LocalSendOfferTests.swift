@@ -1,4 +1,5 @@
 import NearshareBase
+import NearshareHTTP
 import NearshareLocalSend
 import Testing
 
@@ -181,5 +182,19 @@ import Testing
         ])
     func devices(text: String) {
         #expect(throws: MalformedInput.self) { try device(text) }
+    }
+
+    @Test("a device without content has shown the text, or wants none of the files") func answersWithoutFiles() throws {
+        let empty = #"{"sessionId":"s","files":{}}"#
+        for text in [
+            "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: \(empty.utf8.count)\r\n\r\n\(empty)",
+        ] {
+            var reader = HTTPResponseReader(limit: 100)
+            Array(text.utf8).withUnsafeBytes { reader.append($0) }
+            let next = try reader.next()
+            let response = try #require(next)
+            #expect(try LocalSendContents().answer(response) == .nothingWanted)
+            #expect(try LocalSendContents(text: "hello").answer(response) == .textShown)
+        }
     }
 }

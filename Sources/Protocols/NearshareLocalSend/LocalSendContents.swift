@@ -26,8 +26,10 @@ package struct LocalSendContents: Sendable {
     package enum Answer: Sendable, Hashable {
         /// - Parameter tokens: those of the accepted files, by their numbers; not empty.
         case accepted(session: String, tokens: [Int: String])
-        /// Complete without a file: the receiver has shown the text, or wants none.
-        case complete
+        /// The receiver has shown the text, and needs no file.
+        case textShown
+        /// The receiver wants none of the files.
+        case nothingWanted
         case pinRequired
         case rejected(Rejection)
     }
@@ -119,7 +121,7 @@ package struct LocalSendContents: Sendable {
     package func answer(_ response: ReceivedHTTPResponse) throws(MalformedInput) -> Answer {
         switch response.status {
         case 200: break
-        case 204: return .complete
+        case 204: return answerWithoutFiles
         case 401: return .pinRequired
         default: return .rejected(Rejection(response))
         }
@@ -134,8 +136,10 @@ package struct LocalSendContents: Sendable {
             else { throw MalformedInput("LocalSend answer: a file that was not offered") }
             tokens[number] = token
         }
-        return tokens.isEmpty ? .complete : .accepted(session: session, tokens: tokens)
+        return tokens.isEmpty ? answerWithoutFiles : .accepted(session: session, tokens: tokens)
     }
+
+    private var answerWithoutFiles: Answer { text == nil ? .nothingWanted : .textShown }
 
     private static func isID(_ text: String) -> Bool { (1...maximumIDByteCount).contains(text.utf8.count) }
 }

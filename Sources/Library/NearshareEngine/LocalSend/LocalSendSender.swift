@@ -210,7 +210,7 @@ final class LocalSendSender: Sendable {
                 value.update { $0 = result }
                 connection.finishWriting()
             } catch {
-                end(result(of: error))
+                end(connectionResult(of: error))
             }
         }
         do throws(ThreadError) {
@@ -221,7 +221,7 @@ final class LocalSendSender: Sendable {
         return value.withLock(\.self)
     }
 
-    private func result(of failure: LocalSendClientConnection.Failure) -> TransferResult {
+    private func connectionResult(of failure: LocalSendClientConnection.Failure) -> TransferResult {
         switch failure {
         case .link(let error):
             node.settings.log.debug("LocalSend: \(error)")
@@ -273,10 +273,12 @@ final class LocalSendSender: Sendable {
             }
             switch answer {
             case .accepted(let session, let tokens): return begin(contents, session, tokens)
-            case .complete:
-                let isShown = contents.text != nil
-                if isShown { transfer.recordProgress(to: contents.totalSize, entries: 1) }
-                end(TransferResult(outcome: isShown ? .completed : .declined(.declined)))
+            case .textShown:
+                transfer.recordProgress(to: contents.totalSize, entries: 1)
+                end(TransferResult(outcome: .completed))
+                return false
+            case .nothingWanted:
+                end(TransferResult(outcome: .declined(.declined)))
                 return false
             case .pinRequired:
                 guard pinCount < Self.maximumPINCount, !isEnded, let given = await askForPIN(wasWrong: pin != nil), !isEnded
@@ -289,7 +291,7 @@ final class LocalSendSender: Sendable {
                 }
                 (pin, pinCount) = (given, pinCount + 1)
             case .rejected(let rejection):
-                end(result(of: rejection, hasPIN: pin != nil))
+                end(offerResult(of: rejection, hasPIN: pin != nil))
                 return false
             }
         }
@@ -316,7 +318,8 @@ final class LocalSendSender: Sendable {
         return response.withLock(\.self)
     }
 
-    private func result(of rejection: LocalSendContents.Rejection, hasPIN: Bool) -> TransferResult {
+    /// The result of an offer that the device rejects.
+    private func offerResult(of rejection: LocalSendContents.Rejection, hasPIN: Bool) -> TransferResult {
         let name = target.name.shown
         switch rejection.status {
         case 403: return TransferResult(outcome: .declined(.declined))
