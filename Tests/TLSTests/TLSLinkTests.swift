@@ -5,6 +5,26 @@ import NearshareTestTraits
 import NearshareTesting
 import Testing
 
+/// A link that calls a closure before each write, with its number from 1.
+private final class ObservedLink: ForwardingLink {
+    let inner: any StreamLink
+    private let count = Monitor(0)
+    private let onWrite: @Sendable (Int) throws(LinkError) -> Void
+
+    init(_ inner: any StreamLink, onWrite: @escaping @Sendable (Int) throws(LinkError) -> Void) {
+        (self.inner, self.onWrite) = (inner, onWrite)
+    }
+
+    func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
+        let number = count.update { count -> Int in
+            count += 1
+            return count
+        }
+        try onWrite(number)
+        try inner.write(bytes)
+    }
+}
+
 @Suite("TLS between links", .serialized, .leavesNothing) struct TLSLinkTests {
     /// 2026-11-23.
     private static let now = WallTime(milliseconds: 1_795_000_000_000)
@@ -28,16 +48,26 @@ import Testing
 
     /// Shakes hands at both ends.
     private func handshake(
-        _ server: TLSSecurity, _ client: TLSSecurity, at now: WallTime = now
+        _ server: TLSSecurity, _ client: TLSSecurity, over ends: Ends? = nil, at now: WallTime = now,
+        clientTime: WallTime? = nil
     ) async throws -> (server: Result<any SecureLink, LinkError>, client: Result<any SecureLink, LinkError>) {
-        let ends = try ends()
+        let ends = try ends ?? self.ends()
         async let accepted = BlockingThread.run {
             Result { () throws(LinkError) in try server.accept(ends.server, now: now) }
         }
         let connected = try await BlockingThread.run {
-            Result { () throws(LinkError) in try client.connect(over: ends.client, now: now) }
+            Result { () throws(LinkError) in try client.connect(over: ends.client, now: clientTime ?? now) }
         }
         return (try await accepted, connected)
+    }
+
+    /// Two ends, of which the server can write once: its part of the handshake.
+    private func endsWithMuteServer() throws -> Ends {
+        let ends = try ends()
+        let server = ObservedLink(ends.server) { (number) throws(LinkError) in
+            if number > 1 { throw LinkError(.broken, "the peer has closed the connection") }
+        }
+        return Ends(server: server, client: ends.client)
     }
 
     private func read(_ count: Int, from link: any SecureLink) throws -> [UInt8] {
@@ -115,5 +145,53 @@ import Testing
         ends.server.close()
         let result = try await accepted
         #expect(throws: LinkError.self) { try result.get() }
+    }
+
+    @Test("F9: a refused certificate is the reason of the failure, also when the peer cannot be told")
+    func refusalWithoutAlert() async throws {
+        let (accepted, _) = try await handshake(
+            try security(1), try security(2), over: try endsWithMuteServer(), at: WallTime(milliseconds: 157_766_399_000),
+            clientTime: Self.now)
+        #expect { try accepted.get() } throws: { "\($0)".contains("TLS with") }
+    }
+
+    @Test("F9: content before a forged record is read, and then the reason of the failure, also when the peer cannot be told")
+    func contentBeforeForgedRecord() async throws {
+        let ends = try endsWithMuteServer()
+        let (accepted, connected) = try await handshake(try security(1), try security(2), over: ends)
+        let (server, client) = (try accepted.get(), try connected.get())
+        let content = Array("content".utf8)
+        let forged: [UInt8] = [0x17, 0x03, 0x03, 0x00, 0x20] + [UInt8](repeating: 7, count: 32)
+        // Both are in the buffer of the link before the server reads.
+        try content.withUnsafeBytes { (bytes) throws(LinkError) in try client.write(bytes) }
+        try forged.withUnsafeBytes { (bytes) throws(LinkError) in try ends.client.write(bytes) }
+        #expect(try read(content.count, from: server) == content)
+        #expect { try read(1, from: server) } throws: { "\($0)".contains("TLS with") }
+    }
+
+    @Test("content arrives while a write waits for a peer that does not read", .timeLimit(.minutes(1)))
+    func bothDirections() async throws {
+        let ends = try ends()
+        let phase = Monitor(0)
+        let gated = ObservedLink(ends.server) { number in
+            guard number == 2 else { return }
+            phase.update { $0 = 1 }
+            phase.wait { $0 == 2 ? () : nil }
+        }
+        let (accepted, connected) = try await handshake(
+            try security(1), try security(2), over: Ends(server: gated, client: ends.client))
+        let (server, client) = (try accepted.get(), try connected.get())
+        let (question, answer) = (Array("question".utf8), Array("answer".utf8))
+        async let written: Void = BlockingThread.run { _ = question.withUnsafeBytes { try? server.write($0) } }
+        let received = try await BlockingThread.run {
+            phase.wait { $0 == 1 ? () : nil }
+            answer.withUnsafeBytes { try? client.write($0) }
+            let received = try? read(answer.count, from: server)
+            phase.update { $0 = 2 }
+            return received
+        }
+        #expect(received == answer)
+        try await written
+        #expect(try read(question.count, from: client) == question)
     }
 }

@@ -278,6 +278,10 @@ int nearshare_tls_feed(void *connection, const void *bytes, int length) {
     return 1;
 }
 
+int nearshare_tls_has_output(void *connection) {
+    return BIO_ctrl(SSL_get_wbio(connection), BIO_CTRL_PENDING, 0, NULL) > 0;
+}
+
 int nearshare_tls_drain(void *connection, void *bytes, int capacity) {
     int count = BIO_read(SSL_get_wbio(connection), bytes, capacity);
     return count > 0 ? count : 0;

@@ -21,16 +21,28 @@ final class TLSLink: SecureLink {
         deinit { buffer.deallocate() }
     }
 
+    /// The outcome of decrypting received records.
+    private struct ReadOutcome {
+        var count = 0
+        var isAtEnd = false
+        var failure: LinkError?
+        /// Whether OpenSSL has bytes for the peer, such as an alert.
+        var hasOutput = false
+    }
+
     private let link: any StreamLink
     /// Used by the thread that reads.
     private let received: ReceivedBytes
+    /// Not held while the link reads or writes: that may block, and must not hold up the other direction.
     private let connection: Mutex<Connection>
+    /// Held while encrypted bytes move to the link, so that they keep OpenSSL's order.
+    private let output = Mutex<Void>(())
     let peerFingerprint: [UInt8]?
 
     /// Bytes that are read from the link, or written to it, at once: eight records.
     private static let blockByteCount = 1 << 17
 
-    /// Shakes hands.
+    /// Shakes hands; blocks. Closing the link wakes it.
     init(_ link: any StreamLink, _ context: TLSContext, now: WallTime) throws(LinkError) {
         guard let raw = nearshare_tls_open(context.raw, context.isServer ? 1 : 0, now.milliseconds / 1000) else {
             throw LinkError(.unavailable, "could not begin a TLS connection: out of memory")
@@ -39,9 +51,13 @@ final class TLSLink: SecureLink {
         let received = ReceivedBytes()
         while true {
             let code = nearshare_tls_handshake(raw)
-            let failure = code == NEARSHARE_TLS_FAILED ? Self.failure(link) : nil
-            // An alert as well.
-            try Self.flush(raw, to: link)
+            var failure = code == NEARSHARE_TLS_FAILED ? Self.failure(link) : nil
+            // Also when the handshake has failed: OpenSSL has written an alert for the peer.
+            do throws(LinkError) {
+                try Self.flush(to: link) { nearshare_tls_drain(raw, $0.baseAddress, Int32($0.count)) }
+            } catch {
+                failure = failure ?? error
+            }
             if let failure { throw failure }
             if code > 0 { break }
             let bytes = try Self.read(from: link, into: received)
@@ -59,13 +75,23 @@ final class TLSLink: SecureLink {
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
         guard !buffer.isEmpty else { return 0 }
         while true {
-            let (count, isAtEnd) = try connection.withLock { (connection) throws(LinkError) -> (Int, Bool) in
-                try Self.readRecords(of: &connection, from: link, into: buffer)
+            var outcome = connection.withLock { connection in Self.readRecords(of: &connection, from: link, into: buffer) }
+            if outcome.hasOutput {
+                do throws(LinkError) {
+                    try output.withLock { (_) throws(LinkError) in try flush() }
+                } catch {
+                    // The reason of OpenSSL comes first: a peer that violates the protocol often closes as well.
+                    outcome.failure = outcome.failure ?? error
+                }
             }
-            if count > 0 { return count }
-            if isAtEnd { return 0 }
-            // Without the lock: another thread may write meanwhile.
+            if let failure = outcome.failure {
+                guard outcome.count > 0 else { throw failure }
+                connection.withLock { $0.failure = failure }
+            }
+            if outcome.count > 0 { return outcome.count }
+            if outcome.isAtEnd { return 0 }
             let bytes = try Self.read(from: link, into: received)
+            // Also where the peer has not announced the end (close_notify): HTTP tells by its lengths whether content is whole.
             if bytes.isEmpty { return 0 }
             try connection.withLock { (connection) throws(LinkError) in try Self.feed(bytes, to: connection.raw) }
         }
@@ -74,38 +100,44 @@ final class TLSLink: SecureLink {
     /// Reads as many received records as there are and as fit.
     private static func readRecords(
         of connection: inout Connection, from link: any StreamLink, into buffer: UnsafeMutableRawBufferPointer
-    ) throws(LinkError) -> (count: Int, isAtEnd: Bool) {
-        if let failure = connection.failure.take() { throw failure }
-        var (count, code) = (0, Int32(1))
-        while count < buffer.count, code > 0 {
-            let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[count...])
-            code = nearshare_tls_read(connection.raw, rest.baseAddress, Int32(clamping: rest.count))
-            if code > 0 { count += Int(code) }
+    ) -> ReadOutcome {
+        var outcome = ReadOutcome()
+        if let failure = connection.failure.take() {
+            outcome.failure = failure
+            return outcome
         }
-        let failure = code == NEARSHARE_TLS_FAILED ? failure(link) : nil
-        try flush(connection.raw, to: link)
-        if count > 0 { connection.failure = failure } else if let failure { throw failure }
-        return (count, code == NEARSHARE_TLS_END)
+        var code = Int32(1)
+        while outcome.count < buffer.count, code > 0 {
+            let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[outcome.count...])
+            code = nearshare_tls_read(connection.raw, rest.baseAddress, Int32(clamping: rest.count))
+            if code > 0 { outcome.count += Int(code) }
+        }
+        if code == NEARSHARE_TLS_FAILED { outcome.failure = failure(link) }
+        outcome.isAtEnd = code == NEARSHARE_TLS_END
+        outcome.hasOutput = nearshare_tls_has_output(connection.raw) == 1
+        return outcome
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
         var rest = bytes
         while !rest.isEmpty {
             let block = UnsafeRawBufferPointer(rebasing: rest.prefix(Self.blockByteCount))
-            try connection.withLock { (connection) throws(LinkError) in
-                guard nearshare_tls_write(connection.raw, block.baseAddress, Int32(block.count)) == 1 else {
-                    throw Self.failure(link)
+            try output.withLock { (_) throws(LinkError) in
+                try connection.withLock { (connection) throws(LinkError) in
+                    guard nearshare_tls_write(connection.raw, block.baseAddress, Int32(block.count)) == 1 else {
+                        throw Self.failure(link)
+                    }
                 }
-                try Self.flush(connection.raw, to: link)
+                try flush()
             }
             rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(block.count))
         }
     }
 
     func finishWriting() {
-        connection.withLock { connection in
-            nearshare_tls_finish(connection.raw)
-            try? Self.flush(connection.raw, to: link)
+        try? output.withLock { (_) throws(LinkError) in
+            connection.withLock { connection in nearshare_tls_finish(connection.raw) }
+            try flush()
         }
         link.finishWriting()
     }
@@ -114,12 +146,24 @@ final class TLSLink: SecureLink {
         LinkError(.broken, TLSError.last("TLS with \(link.remote) failed").description)
     }
 
+    /// Writes what OpenSSL has encrypted, with the lock of the output held.
+    private func flush() throws(LinkError) {
+        try Self.flush(to: link) { buffer in
+            connection.withLock { connection in
+                nearshare_tls_drain(connection.raw, buffer.baseAddress, Int32(buffer.count))
+            }
+        }
+    }
+
     /// Writes what OpenSSL has encrypted.
-    private static func flush(_ raw: UnsafeMutableRawPointer, to link: any StreamLink) throws(LinkError) {
+    /// - Parameter drain: removes encrypted bytes, and returns their number.
+    private static func flush(
+        to link: any StreamLink, _ drain: (UnsafeMutableRawBufferPointer) -> Int32
+    ) throws(LinkError) {
         var failure: LinkError?
         withUnsafeTemporaryAllocation(byteCount: blockByteCount, alignment: 16) { buffer in
             while failure == nil {
-                let count = Int(nearshare_tls_drain(raw, buffer.baseAddress, Int32(buffer.count)))
+                let count = Int(drain(buffer))
                 guard count > 0 else { return }
                 do throws(LinkError) {
                     try link.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))

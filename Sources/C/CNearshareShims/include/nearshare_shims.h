@@ -183,6 +183,9 @@ void nearshare_tls_finish(void *connection);
 /// read as well. Returns 1, or 0 without memory.
 int nearshare_tls_feed(void *connection, const void *bytes, int length);
 
+/// Whether there are bytes to be sent.
+int nearshare_tls_has_output(void *connection);
+
 /// Removes bytes that are to be sent. Returns their number, 0 for none.
 int nearshare_tls_drain(void *connection, void *bytes, int capacity);
 
