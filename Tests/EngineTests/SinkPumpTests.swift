@@ -9,18 +9,26 @@ import Testing
 @Suite("storing the content of one transfer") struct SinkPumpTests {
     private static let content = MemoryContent(file: "a", [1, 2, 3])
 
+    private static func makeTransfer(_ clock: ManualClock) -> Transfer {
+        let progress = TransferProgress(id: TransferID(rawValue: 1), direction: .incoming, total: 3, totalEntries: 1)
+        return Transfer(progress: progress, clock: clock.read)
+    }
+
+    private static func makePump(into sink: InMemorySink, for transfer: Transfer, _ clock: ManualClock) -> SinkPump {
+        let offer = TransferOffer(
+            id: TransferID(rawValue: 1), timeout: .seconds(60), resumeKey: Stage.resumeKey, context: [], offer: content.offer)
+        return SinkPump(of: offer, transfer: transfer, sink: sink, keepsPartial: true, clock: clock.read)
+    }
+
     /// Prepares a transfer into a sink, which then ends.
     /// - Returns: the phase in which the resume point is reported.
     private func phase(into sink: InMemorySink) -> TransferProgress.Phase? {
         let clock = ManualClock()
-        let progress = TransferProgress(id: TransferID(rawValue: 1), direction: .incoming, total: 3, totalEntries: 1)
-        let transfer = Transfer(progress: progress, clock: clock.read)
-        let pump = SinkPump(
-            of: Self.content.offer, contents: [], features: [], wireID: TransferID(rawValue: 1), transfer: transfer, sink: sink,
-            keepsPartial: true, clock: clock.read)
+        let transfer = Self.makeTransfer(clock)
+        let pump = Self.makePump(into: sink, for: transfer, clock)
         let reported = Monitor<TransferProgress.Phase?>(nil)
         pump.run(
-            SinkPump.Link(
+            SinkPump.Reports(
                 listFiles: {}, requestDigests: { _ in }, reportPresent: { _, _ in },
                 resumePoint: { _ in
                     reported.update { $0 = transfer.snapshot.phase }

@@ -138,12 +138,10 @@ final class LinkDriver: Sendable {
         _ offer: TransferOffer, part: OfferPart? = nil, transfer: Transfer, sink: any ResourceSink, keepsPartial: Bool
     ) {
         let pump = SinkPump(
-            of: part?.offer ?? offer.offer, contents: part?.contents ?? offer.contents, features: offer.features,
-            wireID: offer.id, transfer: transfer, sink: sink, keepsPartial: keepsPartial,
-            clock: parameters.clock)
+            of: offer, part: part, transfer: transfer, sink: sink, keepsPartial: keepsPartial, clock: parameters.clock)
         transfer.onCancel { [weak self] in self?.cancel(offer.id, because: .cancelled) }
         transfer.onCut { [link] in link.close() }
-        if !control.accept(offer.id, selecting: part?.selection, into: pump) { pump.run(sinkLink(offer.id)) }
+        if !control.accept(offer.id, selecting: part?.selection, into: pump) { pump.run(sinkReports(offer.id)) }
     }
 
     func decline(_ id: TransferID, because reason: DeclineReason) {
@@ -255,7 +253,7 @@ final class LinkDriver: Sendable {
     private func perform(_ job: LinkControl.Job) {
         switch job {
         case .feed(let pump, let point): feed(from: pump, point)
-        case .store(let pump): pump.run(sinkLink(pump.wireID))
+        case .store(let pump): pump.run(sinkReports(pump.wireID))
         }
     }
 
@@ -267,12 +265,12 @@ final class LinkDriver: Sendable {
             cancel(pump.wireID, because: .storageFailed)
             pump.end(.failed(.storageFailed, at: .local))
             // Only reports its end, and waits for no content.
-            pump.run(sinkLink(pump.wireID))
+            pump.run(sinkReports(pump.wireID))
         }
     }
 
-    private func sinkLink(_ id: TransferID) -> SinkPump.Link {
-        SinkPump.Link(
+    private func sinkReports(_ id: TransferID) -> SinkPump.Reports {
+        SinkPump.Reports(
             listFiles: { [control] in control.decide { connection, now in connection.listFiles(id, now: now) } },
             requestDigests: { [control] files in
                 control.decide { connection, _ in connection.requestDigests(id, of: files) }

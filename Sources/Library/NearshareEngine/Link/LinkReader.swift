@@ -255,6 +255,6 @@ struct LinkReader: Sendable {
             enqueue(batch)
             return nil
         }
-        return pump.store(batch[0].pieces) { read(reading) } ? nil : pump
+        return pump.storeOnReadingThread(batch[0].pieces) { read(reading) } ? nil : pump
     }
 }

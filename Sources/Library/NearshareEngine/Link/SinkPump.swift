@@ -9,13 +9,15 @@ internal import NearshareInterfaces
 /// ``stallTime``, the two threads exchange their tasks: the pump's thread reads on, the other one stores from then on.
 ///
 ///     preparing ──► idle ◄──► storing (by either thread) ──failure──► ended
-///                     └──────────── all stored ─────────────────────────┘
+///                     └──── all stored ────► finishing ─────────────────┘
 final class SinkPump: Sendable {
     private enum Phase {
         /// The files are compared, and the resume point is found.
         case preparing
-        case idle(StoredContent)
+        case idle(ContentInProgress)
         case storing
+        /// The sink moves what it has stored to its destination.
+        case finishing
         case ended(Ending)
     }
 
@@ -32,25 +34,31 @@ final class SinkPump: Sendable {
         /// Content that waits for the pump's thread.
         var pieces: [Piece] = []
         var outcome: TransferOutcome?
+        /// Whether the reading thread stores what it has read; false for good once it was held up.
         var storesDirectly = true
+        var stallWatch = StallWatch()
+    }
+
+    /// The observation of a reading thread that stores, which the disk may hold up.
+    private struct StallWatch {
         /// Reads the link on, in place of the thread that stores what it has read; nil while no reading thread is storing.
-        var readsOn: (@Sendable () -> Void)?
+        var resumeReading: (@Sendable () -> Void)?
         /// Number of blocks that a reading thread has begun to store.
-        var directCount: UInt64 = 0
-        /// The number at the last look, and the time of the next one; nil while no content arrives.
-        var watch: (count: UInt64, time: MonotonicInstant)?
+        var begunCount: UInt64 = 0
+        /// The number at the last look, and the time of the next look; nil while no content arrives.
+        var lastLook: (count: UInt64, next: MonotonicInstant)?
     }
 
     /// The next task of the pump's thread.
     private enum Work {
-        case store(StoredContent, [Piece])
-        case finish(StoredContent)
+        case store(ContentInProgress, [Piece])
+        case finish(ContentInProgress)
         case readOn(@Sendable () -> Void)
         case report(TransferOutcome, Ending)
     }
 
-    /// The pump's reports to its link.
-    struct Link: Sendable {
+    /// The calls from the pump to its link, most of them reports.
+    struct Reports: Sendable {
         var listFiles: @Sendable () -> Void
         var requestDigests: @Sendable (FileSet) -> Void
         var reportPresent: @Sendable (_ identical: FileSet, _ newer: FileSet) -> Void
@@ -66,36 +74,35 @@ final class SinkPump: Sendable {
 
     /// Limit on queued pieces: a peer that sends its content in tiny pieces is slowed down.
     private static let maximumPieces = 1024
-    /// Time after which the reading thread does not wait for the disk any longer; noticed at most as much later.
+    /// Time after which the reading thread does not wait for the disk any longer; noticed after twice this time at most.
     private static let stallTime = Duration.milliseconds(100)
 
     let wireID: TransferID
     let transfer: Transfer
+    /// The accepted content; of a part, the part as an offer of its own.
     private let offer: Offer
+    /// The abilities of the sender.
     private let features: TransferFeatures
-    private let contents: [EntryHeader]
+    /// The first entries, as the sender has listed them.
+    private let listedEntries: [EntryHeader]
     private let counter: EntryCounter
+    /// Used by the thread that prepares, stores or finishes. Another one may call `cancel()` meanwhile.
     private let sink: SingleThreaded<any ResourceSink>
     private let keepsPartial: Bool
     private let clock: @Sendable () -> MonotonicInstant
     private let state = Monitor(State())
 
-    /// - Parameters:
-    ///   - offer: what was accepted; of a part, the part as an offer of its own.
-    ///   - contents: its first entries, as they were listed.
-    ///   - features: the abilities of the sender.
+    /// - Parameter part: the accepted part of the offer; nil for all of it.
     init(
-        of offer: Offer, contents: [EntryHeader], features: TransferFeatures, wireID: TransferID, transfer: Transfer,
-        sink: any ResourceSink, keepsPartial: Bool, clock: @escaping @Sendable () -> MonotonicInstant
+        of offer: TransferOffer, part: OfferPart? = nil, transfer: Transfer, sink: any ResourceSink, keepsPartial: Bool,
+        clock: @escaping @Sendable () -> MonotonicInstant
     ) {
-        self.clock = clock
-        self.wireID = wireID
-        self.transfer = transfer
-        self.offer = offer
-        (self.features, self.contents) = (features, contents)
-        counter = EntryCounter(of: offer, listed: contents)
+        (wireID, features) = (offer.id, offer.features)
+        let (accepted, listed) = (part?.offer ?? offer.offer, part?.contents ?? offer.contents)
+        (self.offer, listedEntries) = (accepted, listed)
+        counter = EntryCounter(of: accepted, listed: listed)
+        (self.transfer, self.keepsPartial, self.clock) = (transfer, keepsPartial, clock)
         self.sink = SingleThreaded(sink)
-        self.keepsPartial = keepsPartial
     }
 
     // MARK: From other threads
@@ -111,20 +118,20 @@ final class SinkPump: Sendable {
     }
 
     /// Stores received content on the calling thread, which reads the link; queues it where that is not possible.
-    /// - Parameter readOn: reads on in place of the caller, called by another thread if storing takes too long.
+    /// - Parameter resumeReading: reads on in place of the caller, called by another thread if storing takes too long.
     /// - Returns: whether the caller is to read on. Otherwise another thread does, and the caller must call ``work()``.
-    func store(_ pieces: [Piece], readOn: @escaping @Sendable () -> Void) -> Bool {
-        var content: StoredContent?
+    func storeOnReadingThread(_ pieces: [Piece], resumeReading: @escaping @Sendable () -> Void) -> Bool {
+        var content: ContentInProgress?
         _ = state.updateQuietly { state in
             guard state.storesDirectly, state.outcome == nil, state.pieces.isEmpty, case .idle(let idle) = state.phase,
                 !idle.isComplete
             else { return false }
             content = idle
             state.phase = .storing
-            state.readsOn = readOn
-            state.directCount += 1
-            guard state.watch == nil else { return false }
-            state.watch = (state.directCount, clock() + Self.stallTime)
+            state.stallWatch.resumeReading = resumeReading
+            state.stallWatch.begunCount += 1
+            guard state.stallWatch.lastLook == nil else { return false }
+            state.stallWatch.lastLook = (state.stallWatch.begunCount, clock() + Self.stallTime)
             return true
         }
         guard let content else {
@@ -135,7 +142,7 @@ final class SinkPump: Sendable {
         var isReader = false
         _ = state.updateQuietly { state in
             state.phase = phase
-            isReader = state.readsOn.take() != nil
+            isReader = state.stallWatch.resumeReading.take() != nil
             guard state.outcome == nil, case .idle(let content) = phase else { return true }
             return content.isComplete
         }
@@ -155,12 +162,12 @@ final class SinkPump: Sendable {
 
     /// Runs until the transfer has ended, and reports the outcome to its handle; or until the link has ended that this thread
     /// reads by then.
-    func run(_ link: Link) {
+    func run(_ reports: Reports) {
         let phase: Phase
         do throws(IncomingContentError<StorageError>) {
-            phase = try prepare(link).map { .idle($0) } ?? .ended(Ending())
+            phase = try prepare(reports).map { .idle($0) } ?? .ended(Ending())
         } catch {
-            phase = fail(error, link)
+            phase = fail(error, reports)
         }
         state.update { $0.phase = phase }
         work()
@@ -186,7 +193,7 @@ final class SinkPump: Sendable {
         state.waitWithDeadlines { state, hasTimedOut in
             switch state.phase {
             case .idle(let content) where content.isComplete:
-                state.phase = .storing
+                state.phase = .finishing
                 return .ready(.finish(content))
             case .idle(let content) where !state.pieces.isEmpty:
                 // Content received before the end is still stored, so that a repeated transfer resumes after it.
@@ -198,20 +205,20 @@ final class SinkPump: Sendable {
                 if let outcome = state.outcome { return .ready(.report(outcome, Ending())) }
             case .ended(let ending):
                 if let outcome = state.outcome { return .ready(.report(outcome, ending)) }
-            case .preparing, .storing: break
+            case .preparing, .storing, .finishing: break
             }
-            guard let watch = state.watch else { return .waiting() }
+            guard let look = state.stallWatch.lastLook else { return .waiting() }
             let now = clock()
-            guard hasTimedOut || now >= watch.time else { return .waiting(untilNanoseconds: watch.time.nanoseconds) }
-            if watch.count == state.directCount {
-                state.watch = nil
-                guard let readOn = state.readsOn.take() else { return .waiting() }
+            guard hasTimedOut || now >= look.next else { return .waiting(untilNanoseconds: look.next.nanoseconds) }
+            if look.count == state.stallWatch.begunCount {
+                state.stallWatch.lastLook = nil
+                guard let resumeReading = state.stallWatch.resumeReading.take() else { return .waiting() }
                 state.storesDirectly = false
-                return .ready(.readOn(readOn))
+                return .ready(.readOn(resumeReading))
             }
-            let time = now + Self.stallTime
-            state.watch = (state.directCount, time)
-            return .waiting(untilNanoseconds: time.nanoseconds)
+            let next = now + Self.stallTime
+            state.stallWatch.lastLook = (state.stallWatch.begunCount, next)
+            return .waiting(untilNanoseconds: next.nanoseconds)
         }
     }
 
@@ -236,16 +243,16 @@ final class SinkPump: Sendable {
         sink.value.removeDiscarded()
     }
 
-    private func fail(_ error: IncomingContentError<StorageError>, _ link: Link) -> Phase {
+    private func fail(_ error: IncomingContentError<StorageError>, _ reports: Reports) -> Phase {
         var ending = Ending()
         switch error {
         case .violation(let what):
             ending.detail = what.description
-            link.closeForViolation(what)
+            reports.closeForViolation(what)
         case .receiver(let failure):
             // A sink that was cancelled throws as a consequence of the end.
             if state.withLock({ $0.outcome }) == nil { ending.detail = failure.description }
-            link.failed(failure.code == .outputClosed ? .outputClosed : CancelReason(TransferFailure(failure)))
+            reports.failed(failure.code == .outputClosed ? .outputClosed : CancelReason(TransferFailure(failure)))
         }
         return .ended(ending)
     }
@@ -253,7 +260,7 @@ final class SinkPump: Sendable {
     // MARK: Content
 
     /// - Returns: nil when the transfer has ended meanwhile.
-    private func prepare(_ link: Link) throws(IncomingContentError<StorageError>) -> StoredContent? {
+    private func prepare(_ reports: Reports) throws(IncomingContentError<StorageError>) -> ContentInProgress? {
         transfer.enter(.comparing)
         let point: ResumePoint
         do {
@@ -264,7 +271,7 @@ final class SinkPump: Sendable {
         var total: UInt64 = 0
         var present = PresentFiles.none
         if features.contains(.listsFiles), sink.value.comparesFiles {
-            guard let files = try compareFiles(link, total: &total) else { return nil }
+            guard let files = try compareFiles(reports, total: &total) else { return nil }
             present = files
         }
         do {
@@ -274,20 +281,20 @@ final class SinkPump: Sendable {
         }
         // Nothing is left to compare. The first content may take long, such as that of a pipe.
         if point == .start { transfer.enter(.moving) }
-        link.resumePoint(point)
-        return StoredContent(
+        reports.resumePoint(point)
+        return ContentInProgress(
             stream: IncomingContent(
-                offer: offer, resumePoint: point, present: present, contents: contents,
+                offer: offer, resumePoint: point, present: present, contents: listedEntries,
                 allowsWithdrawal: features.contains(.withdrawsEntries)),
-            receiver: SinkReceiver(sink: sink.value, asked: point), link: link, total: total, compared: present.counts)
+            receiver: SinkReceiver(sink: sink.value, asked: point), reports: reports, total: total, compared: present.counts)
     }
 
-    private func store(_ pieces: [Piece], in stored: StoredContent) -> Phase {
-        var content = stored
+    private func store(_ pieces: [Piece], in content: ContentInProgress) -> Phase {
+        var content = content
         do throws(IncomingContentError<StorageError>) {
             for piece in pieces { try content.consume(piece) }
         } catch {
-            return fail(error, content.link)
+            return fail(error, content.reports)
         }
         let entries = counter.count(upTo: content.stream.finishedEntryCount)
         if !content.hasStarted {
@@ -295,23 +302,23 @@ final class SinkPump: Sendable {
             transfer.recordResume(after: content.stream.resumedByteCount, entries: entries)
         }
         transfer.recordProgress(to: content.stream.contentByteCount, entries: entries)
-        content.link.stored(content.total)
+        content.reports.stored(content.total)
         return .idle(content)
     }
 
-    private func finish(_ content: StoredContent) -> Phase {
+    private func finish(_ content: ContentInProgress) -> Phase {
         // Cancelled or interrupted concurrently: the outcome is about to arrive.
-        guard content.link.mayFinish() else { return .ended(Ending()) }
+        guard content.reports.mayFinish() else { return .ended(Ending()) }
         transfer.enter(.finishing)
         let delivered: [DeliveredItem]
         do throws(StorageError) {
             delivered = try sink.value.finish()
         } catch {
-            return fail(.receiver(error), content.link)
+            return fail(.receiver(error), content.reports)
         }
         // The transfer is complete from here on, whatever happens to the link.
         state.update { $0.outcome = .completed }
-        content.link.finished(sink.value.changedNames)
+        content.reports.finished(sink.value.changedNames)
         return .ended(Ending(delivered: delivered, compared: content.compared, missing: content.stream.missing))
     }
 
@@ -319,9 +326,9 @@ final class SinkPump: Sendable {
     /// - Parameter total: the bytes of the content stream so far.
     /// - Returns: the files that need not be sent; nil when the transfer has ended meanwhile.
     private func compareFiles(
-        _ link: Link, total: inout UInt64
+        _ reports: Reports, total: inout UInt64
     ) throws(IncomingContentError<StorageError>) -> PresentFiles? {
-        link.listFiles()
+        reports.listFiles()
         var files = IncomingFileList(of: offer)
         var comparer = SinkComparer(sink: sink.value)
         while !files.isComplete {
@@ -330,13 +337,13 @@ final class SinkPump: Sendable {
                 try files.consume(piece.bytes, with: &comparer)
                 total += UInt64(piece.range.count)
             }
-            link.stored(total)
+            reports.stored(total)
             guard files.isListed else { continue }
             files.beginComparison()
-            if !files.isComplete { link.requestDigests(files.candidates) }
+            if !files.isComplete { reports.requestDigests(files.candidates) }
         }
         let (identical, newer) = files.answer
-        link.reportPresent(identical, newer)
+        reports.reportPresent(identical, newer)
         return files.presentFiles
     }
 
@@ -351,11 +358,11 @@ final class SinkPump: Sendable {
     }
 }
 
-/// The content stream of a transfer on its way to the sink, used by one thread at a time.
-private struct StoredContent {
+/// The content stream of a transfer on its way to the sink, and how far it is. Used by one thread at a time.
+private struct ContentInProgress {
     var stream: IncomingContent
     var receiver: SinkReceiver
-    let link: SinkPump.Link
+    let reports: SinkPump.Reports
     /// Bytes of the content stream so far.
     var total: UInt64
     /// The files that were present; nil where none were compared.
@@ -367,18 +374,6 @@ private struct StoredContent {
     mutating func consume(_ piece: Piece) throws(IncomingContentError<StorageError>) {
         try stream.consume(piece.bytes, into: &receiver)
         total += UInt64(piece.range.count)
-    }
-}
-
-extension TransferFailure {
-    init(_ failure: StorageError) {
-        switch failure.code {
-        case .noSpace: self = .noSpace
-        case .overLimit: self = .tooLarge
-        case .rejected: self = .refused
-        case .changed: self = .sourceChanged
-        case .notFound, .noPermission, .outputClosed, .failed: self = .storageFailed
-        }
     }
 }
 
