@@ -42,4 +42,31 @@ import Testing
         let kept = MemoryReceiver(kept: Self.content, entries: 0, bytes: 1)
         #expect(phase(into: InMemorySink(kept: kept)) == .comparing)
     }
+
+    @Test("content behind a violation does not hold up the reading thread", .timeLimit(.minutes(1)))
+    func contentBehindViolation() async throws {
+        let clock = ManualClock()
+        let transfer = Self.makeTransfer(clock)
+        let pump = Self.makePump(into: InMemorySink(), for: transfer, clock)
+        let isViolated = Monitor(false)
+        async let run: Void = BlockingThread.run {
+            pump.run(
+                SinkPump.Reports(
+                    listFiles: {}, requestDigests: { _ in }, reportPresent: { _, _ in }, resumePoint: { _ in },
+                    stored: { _ in }, mayFinish: { false }, finished: { _ in }, failed: { _ in },
+                    closeForViolation: { _ in isViolated.update { $0 = true } }))
+        }
+        try await BlockingThread.run {
+            let block = BlockPool(byteCount: 64, kept: 0).acquire()
+            _ = block.bytes.initializeMemory(as: UInt8.self, repeating: 0xFF)
+            let piece = Piece(block: block, range: 0..<64)
+            pump.receive([piece])
+            isViolated.wait { $0 ? () : nil }
+            // More than wait for a thread that stores.
+            for _ in 0..<5_000 { pump.receive([piece]) }
+            pump.end(.interrupted)
+        }
+        try await run
+        #expect(transfer.hasEnded)
+    }
 }

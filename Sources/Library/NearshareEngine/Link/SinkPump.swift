@@ -37,6 +37,12 @@ final class SinkPump: Sendable {
         /// Whether the reading thread stores what it has read; false for good once it was held up.
         var storesDirectly = true
         var stallWatch = StallWatch()
+
+        /// Whether content is dropped.
+        var hasEnded: Bool {
+            if case .ended = phase { return true }
+            return outcome != nil
+        }
     }
 
     /// The observation of a reading thread that stores, which the disk may hold up.
@@ -110,7 +116,8 @@ final class SinkPump: Sendable {
     /// Queues received content; blocks while the sink is too far behind.
     func receive(_ pieces: [Piece]) {
         state.wait { state -> Void? in
-            if state.outcome != nil { return () }
+            // Nothing makes room any more.
+            if state.hasEnded { return () }
             guard state.pieces.count < Self.maximumPieces else { return nil }
             state.pieces += pieces
             return ()
