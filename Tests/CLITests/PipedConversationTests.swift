@@ -53,7 +53,7 @@ import Testing
 
     @Test("lines that are too long have the status of a limit, where nothing else was sent or failed")
     func tooLong() throws {
-        var tracker = pipe()
+        var tracker = makeTracker()
         tracker.recordRefusal(reason: "too long", isOverLimit: true)
         tracker.recordEndOfInput()
         #expect(try #require(PipedConversation.failure(of: tracker, name: "anna")).status == .noSpace)

@@ -163,8 +163,8 @@ private final class ObservedLink: ForwardingLink {
         let content = Array("content".utf8)
         let forged: [UInt8] = [0x17, 0x03, 0x03, 0x00, 0x20] + [UInt8](repeating: 7, count: 32)
         // Both are in the buffer of the link before the server reads.
-        try content.withUnsafeBytes { (bytes) throws(LinkError) in try client.write(bytes) }
-        try forged.withUnsafeBytes { (bytes) throws(LinkError) in try ends.client.write(bytes) }
+        try content.withUnsafeBytes { try client.write($0) }
+        try forged.withUnsafeBytes { try ends.client.write($0) }
         #expect(try read(content.count, from: server) == content)
         #expect { try read(1, from: server) } throws: { "\($0)".contains("TLS with") }
     }

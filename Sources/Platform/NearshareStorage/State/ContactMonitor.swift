@@ -1,5 +1,5 @@
 internal import Glibc
-package import NearshareInterfaces
+internal import NearshareInterfaces
 internal import Synchronization
 
 /// Changes of the files that contacts are read from: the trust store and the address book (inotify(7)).
