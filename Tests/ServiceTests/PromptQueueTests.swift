@@ -83,7 +83,7 @@ struct PromptQueueTests {
     @Test("a typed line answers the question", arguments: [("y", PromptQueue.Answer.yes), ("no", .no), ("block", .block)])
     func answers(_ line: String, _ expected: PromptQueue.Answer) async throws {
         let answer = try await running { queue in
-            async let answer = queue.ask("ben offers a file\n", question: "accept?", about: "ben", until: Self.forever)
+            async let answer = queue.ask(Question("accept?", about: "ben", subject: "ben offers a file\n"), until: Self.forever)
             await display.awaitPrompt("accept?")
             display.type("perhaps")
             display.type(line)
@@ -112,8 +112,9 @@ struct PromptQueueTests {
     @Test func `a friend is blocked when the answer is repeated, with no other one between`() async throws {
         let answer = try await running { queue in
             async let answer = queue.ask(
-                "ben offers a file\n", question: "accept?", about: "ben", blockWarning: "ben is a friend: b again?",
-                until: Self.forever)
+                Question("accept?", about: "ben", subject: "ben offers a file\n") {
+                    $0.blockWarning = "ben is a friend: b again?"
+                }, until: Self.forever)
             await display.awaitPrompt("accept?")
             for line in ["b", "perhaps", "b", "block"] { display.type(line) }
             return await answer
@@ -128,9 +129,9 @@ struct PromptQueueTests {
     @Test func `the prompt counts down, and keeps what is typed`() async throws {
         let answer = try await running { queue in
             async let answer = queue.ask(
-                "ben offers a file\n", question: "accept?", about: "ben",
-                deadline: MonotonicInstant(nanoseconds: 0) + .seconds(30),
-                until: Self.forever)
+                Question("accept?", about: "ben", subject: "ben offers a file\n") {
+                    $0.deadline = MonotonicInstant(nanoseconds: 0) + .seconds(30)
+                }, until: Self.forever)
             await display.awaitPrompt(exactly: "30 s left: accept? [y]es, [n]o, [b]lock: ")
             display.press(.text("y"))
             time.withLock { $0 = $0 + .seconds(21) }
@@ -152,7 +153,8 @@ struct PromptQueueTests {
         let events = feed.subscribe()
         #expect(queue.canAsk)
         var iterator = events.makeAsyncIterator()
-        async let first = queue.ask("a\n", question: "accept?", about: "ben", outline: Self.outline, until: Self.forever)
+        async let first = queue.ask(
+            Question("accept?", about: "ben", subject: "a\n") { $0.outline = Self.outline }, until: Self.forever)
         guard case .prompt(let question)? = await iterator.next() else {
             Issue.record("no question")
             return
@@ -161,7 +163,8 @@ struct PromptQueueTests {
             question
                 == OpenPrompt(
                     number: 1, title: "accept?", subject: "a.txt from ada", lines: ["a.txt"], yes: "Accept", no: "Decline"))
-        async let second = queue.ask("b\n", question: "accept?", about: "cleo", outline: Self.outline, until: Self.forever)
+        async let second = queue.ask(
+            Question("accept?", about: "cleo", subject: "b\n") { $0.outline = Self.outline }, until: Self.forever)
         guard case .prompt(let other)? = await iterator.next() else {
             Issue.record("no question")
             return
@@ -191,18 +194,21 @@ struct PromptQueueTests {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await queue.run() }
             var iterator = events.makeAsyncIterator()
-            async let answer = queue.ask("a\n", question: "accept?", about: "ben", outline: Self.outline, until: Self.forever)
+            async let answer = queue.ask(
+                Question("accept?", about: "ben", subject: "a\n") { $0.outline = Self.outline }, until: Self.forever)
             _ = await iterator.next()
             display.type("n")
             #expect(await iterator.next() == .promptEnded(number: 1))
             #expect(await answer == .no)
-            let withdrawn = await queue.ask("a\n", question: "accept?", about: "ben", outline: Self.outline) { .expired }
+            let withdrawn = await queue.ask(Question("accept?", about: "ben", subject: "a\n") { $0.outline = Self.outline }) {
+                .expired
+            }
             #expect(withdrawn == .ended(.expired))
             _ = await iterator.next()
             #expect(await iterator.next() == .promptEnded(number: 2))
             #expect(!feed.answer(2, .yes))
             // Only the terminal asks what has no outline.
-            async let hidden = queue.ask("a\n", question: "compare?", about: "ben", until: Self.forever)
+            async let hidden = queue.ask(Question("compare?", about: "ben", subject: "a\n"), until: Self.forever)
             // The prompts of the questions before are still in the stream.
             await display.awaitPrompt("compare?")
             #expect(!feed.answer(3, .yes))
@@ -228,9 +234,9 @@ struct PromptQueueTests {
         let numbers = try await running { queue in
             await transfers.following(transfer(1), label: TransferLabel("x", from: "dan")) {
                 let number = queue.reserveNumber()
-                async let answer = queue.ask("", question: "accept?", about: "ben", number: number, until: Self.forever)
+                async let answer = queue.ask(Question("accept?", about: "ben"), number: number, until: Self.forever)
                 await display.awaitPrompt("accept?")
-                async let other = queue.ask("", question: "accept?", about: "cleo", until: Self.forever)
+                async let other = queue.ask(Question("accept?", about: "cleo"), until: Self.forever)
                 await display.awaitPrompt("number \(number), ben: accept?\nnumber 3, cleo: accept?")
                 display.type("y \(number)")
                 let answers = await transfers.following(
@@ -274,9 +280,9 @@ struct PromptQueueTests {
     @Test("R4: two questions are answered by their numbers, in any order")
     func numbers() async throws {
         let answers = try await running { queue in
-            async let ben = queue.ask("ben\n", question: "accept?", about: "ben", until: Self.forever)
+            async let ben = queue.ask(Question("accept?", about: "ben", subject: "ben\n"), until: Self.forever)
             await display.awaitPrompt("accept?")
-            async let cleo = queue.ask("cleo\n", question: "accept?", about: "cleo", until: Self.forever)
+            async let cleo = queue.ask(Question("accept?", about: "cleo", subject: "cleo\n"), until: Self.forever)
             await display.awaitPrompt("number 2, cleo")
             display.type("y")
             display.type("n 2")
@@ -303,13 +309,13 @@ struct PromptQueueTests {
     @Test("R11: questions that come and go leave the answer alone that is being typed")
     func typedTextSurvives() async throws {
         let answer = try await running { queue in
-            async let ben = queue.ask("ben\n", question: "accept?", about: "ben", until: Self.forever)
+            async let ben = queue.ask(Question("accept?", about: "ben", subject: "ben\n"), until: Self.forever)
             await display.awaitPrompt("accept?")
             display.press(.text("ye"))
             await display.awaitPrompt("[b]lock: ye")
             for _ in 2...9 {
                 let mallory = withdrawable()
-                async let other = queue.ask("mallory\n", question: "accept?", about: "mallory", until: mallory.until)
+                async let other = queue.ask(Question("accept?", about: "mallory", subject: "mallory\n"), until: mallory.until)
                 // The question on the screen is still the one for which the answer was begun.
                 await display.awaitPrompt("number 1, ben: accept? [y]es, [n]o, [b]lock: ye")
                 mallory.end()
@@ -331,11 +337,11 @@ struct PromptQueueTests {
     func successor() async throws {
         let answers = try await running { queue in
             let (first, second) = (withdrawable(), withdrawable())
-            async let harmless = queue.ask("a.txt\n", question: "accept?", about: "mallory", until: first.until)
+            async let harmless = queue.ask(Question("accept?", about: "mallory", subject: "a.txt\n"), until: first.until)
             await display.awaitPrompt("accept?")
             display.press(.text("y"))
             await display.awaitPrompt("[b]lock: y")
-            async let harmful = queue.ask("a.sh\n", question: "accept?", about: "mallory", until: Self.forever)
+            async let harmful = queue.ask(Question("accept?", about: "mallory", subject: "a.sh\n"), until: Self.forever)
             await display.awaitPrompt("number 1, mallory: accept? [y]es, [n]o, [b]lock: y")
             first.end()
             #expect(await harmless == .ended(.expired))
@@ -346,7 +352,7 @@ struct PromptQueueTests {
             await display.awaitPrompt("number 2, mallory")
             display.type("n 2")
             #expect(await harmful == .no)
-            async let third = queue.ask("b.txt\n", question: "accept?", about: "ben", until: second.until)
+            async let third = queue.ask(Question("accept?", about: "ben", subject: "b.txt\n"), until: second.until)
             await display.awaitPrompt(exactly: "accept? [y]es, [n]o, [b]lock: ")
             display.type("y")
             await display.awaitPrompt(exactly: "accept? [y]es, [n]o, [b]lock: y")
@@ -366,7 +372,7 @@ struct PromptQueueTests {
     func withdrawn() async throws {
         let answer = try await running { queue in
             let invitation = withdrawable()
-            async let answer = queue.ask("ben\n", question: "accept?", about: "ben", until: invitation.until)
+            async let answer = queue.ask(Question("accept?", about: "ben", subject: "ben\n"), until: invitation.until)
             await display.awaitPrompt("accept?")
             display.press(.text("y"))
             await display.awaitPrompt("[b]lock: y")
@@ -380,11 +386,11 @@ struct PromptQueueTests {
     @Test("a terminal that is gone answers no, also to later questions")
     func hangUp() async throws {
         let answers = try await running { queue in
-            async let first = queue.ask("ben\n", question: "accept?", about: "ben", until: Self.forever)
+            async let first = queue.ask(Question("accept?", about: "ben", subject: "ben\n"), until: Self.forever)
             await display.awaitPrompt("accept?")
             display.hangUp()
             let answer = await first
-            return [answer, await queue.ask("cleo\n", question: "accept?", about: "cleo", until: Self.forever)]
+            return [answer, await queue.ask(Question("accept?", about: "cleo", subject: "cleo\n"), until: Self.forever)]
         }
         #expect(answers == [.no, .no])
     }
@@ -392,7 +398,7 @@ struct PromptQueueTests {
     @Test("T1: a typed line is escaped before it is shown")
     func escaping() async throws {
         _ = try await running { queue in
-            async let answer = queue.ask("ben\n", question: "accept?", about: "ben", until: Self.forever)
+            async let answer = queue.ask(Question("accept?", about: "ben", subject: "ben\n"), until: Self.forever)
             await display.awaitPrompt("accept?")
             display.type("\u{1b}[2J")
             display.type("y")

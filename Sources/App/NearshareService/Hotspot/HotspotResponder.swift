@@ -156,12 +156,15 @@ final class HotspotResponder: Sendable {
         let consequences =
             prepared.consequences ?? "this machine uses \(prepared.plan.interface) for it until the transfer ends"
         let trust = "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex)"
+        var question = Question(
+            "use the hotspot?", about: quoted, subject: "\(trust): \(quoted) \(wish)\n\(consequences)\n")
+        question.isKnown = peer.trustStatus.isKnown
+        question.blockWarning = context.trust.blockWarning(of: peer)
+        question.outline = PromptQueue.Outline(
+            title: "use a hotspot for the transfer from \(quoted)?", subject: "the hotspot for the transfer from \(quoted)",
+            lines: [consequences, trust], yes: "Use it", no: "Stay with Bluetooth")
         let answer = await prompts.ask(
-            "\(trust): \(quoted) \(wish)\n\(consequences)\n", question: "use the hotspot?", about: quoted,
-            isKnown: peer.trustStatus.isKnown, blockWarning: context.trust.blockWarning(of: peer),
-            outline: PromptQueue.Outline(
-                title: "use a hotspot for the transfer from \(quoted)?", subject: "the hotspot for the transfer from \(quoted)",
-                lines: [consequences, trust], yes: "Use it", no: "Stay with Bluetooth"),
+            question,
             until: {
                 guard await request.negotiation.ended != nil else { return nil }
                 return .interrupted

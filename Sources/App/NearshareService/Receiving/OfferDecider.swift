@@ -123,20 +123,9 @@ final class OfferDecider: Sendable {
         if digits == nil, let outcome = invitation.currentEnd { return .ended(outcome) }
         if let digits { reporter.report(.invitedCode(peer.id, digits)) }
         let shown = machine.shown(peer)
-        let text = OfferText.describe(
-            invitation, from: shown.name, digits: digits, receivedSize: receivedByteCount(of: invitation),
-            freeSpace: destination.freeSpace, warning: warning,
-            refusal: refusal?.detail, size: prompts.size)
-        let parts = PartChooser(invitation.offer, listed: invitation.contents)
         let number = prompts.reserveNumber()
         let answer = await prompts.ask(
-            text, question: "accept?", about: shown.name.quoted(of: shown.id), number: number,
-            isKnown: peer.trustStatus.isKnown,
-            pages: parts.pages, parts: invitation.sendsParts ? parts : nil,
-            allowsAlways: warning == nil && refusal == nil && peer.foreign == nil, blockWarning: trust.blockWarning(of: peer),
-            deadline: invitation.expiry,
-            outline: OfferText.outline(
-                invitation, from: shown.name, digits: digits, warning: warning, refusal: refusal?.detail),
+            question(about: invitation, from: shown, digits, warning: warning, refusal: refusal?.detail), number: number,
             until: { [self] in
                 await firstResult(
                     of: { await invitation.ended },
@@ -174,6 +163,27 @@ final class OfferDecider: Sendable {
         // Decided anew, as an offer that arrives when no user can be asked.
         case .unwatched: return await decide(invitation, isNew: isNew)
         }
+    }
+
+    private func question(
+        about invitation: Invitation, from shown: ShownPeer, _ digits: ShortAuthenticationDigits?, warning: String?,
+        refusal: String?
+    ) -> Question {
+        let peer = invitation.peer
+        let parts = PartChooser(invitation.offer, listed: invitation.contents)
+        var question = Question(
+            "accept?", about: shown.name.quoted(of: shown.id),
+            subject: OfferText.describe(
+                invitation, from: shown.name, digits: digits, receivedSize: receivedByteCount(of: invitation),
+                freeSpace: destination.freeSpace, warning: warning, refusal: refusal, size: prompts.size))
+        question.isKnown = peer.trustStatus.isKnown
+        question.pages = parts.pages
+        question.parts = invitation.sendsParts ? parts : nil
+        question.allowsAlways = warning == nil && refusal == nil && peer.foreign == nil
+        question.blockWarning = trust.blockWarning(of: peer)
+        question.deadline = invitation.expiry
+        question.outline = OfferText.outline(invitation, from: shown.name, digits: digits, warning: warning, refusal: refusal)
+        return question
     }
 
     /// The bytes of an offer that an interrupted transfer has stored, and that are not sent again.

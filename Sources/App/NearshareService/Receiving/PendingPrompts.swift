@@ -4,27 +4,18 @@ internal import Nearshare
 struct PendingPrompts<Reply> {
     struct Prompt {
         let number: Int
-        /// The peer's name, escaped.
-        let name: String
-        /// Whether the user has met the peer before.
-        let isKnown: Bool
-        let question: String
-        /// The answers to `l`, in whole lines, one after the other; empty where there is nothing to list.
-        let pages: [String]
+        let question: Question
+        let reply: Reply
+        /// ``Question/deadline`` by this machine's clock, as shown to the user; nil where there is none.
+        let answerTime: String?
         /// The page that is shown next.
         var nextPage = 0
-        /// Whether a part is an answer.
-        let allowsPart: Bool
-        let reply: Reply
         /// Whether its number has been shown, because several were open at a time: the question and the typed line may be far
         /// apart.
-        var isNumbered: Bool
-        /// Whether "always" is an answer.
-        let allowsAlways: Bool
-        /// The time at which the question ends unanswered; nil where it is not known.
-        let deadline: MonotonicInstant?
-        /// ``deadline`` by this machine's clock, as shown to the user; nil where it is not known.
-        let answerTime: String?
+        var isNumbered = false
+
+        /// Whether a part is an answer.
+        var allowsPart: Bool { question.parts != nil }
     }
 
     enum Word: String, Sendable, Hashable, CaseIterable {
@@ -53,26 +44,19 @@ struct PendingPrompts<Reply> {
 
     /// - Parameter number: one that was never used; nil for the next one.
     /// - Returns: the number, which is never used again, so that a late answer does not match another question.
-    mutating func add(
-        _ question: String, about name: String, number: Int? = nil, isKnown: Bool = false, pages: [String] = [],
-        allowsPart: Bool = false, allowsAlways: Bool = false,
-        deadline: MonotonicInstant? = nil, answerTime: String? = nil, _ reply: Reply
-    ) -> Int {
+    mutating func add(_ question: Question, number: Int? = nil, answerTime: String? = nil, _ reply: Reply) -> Int {
         let number = number ?? lastNumber + 1
         lastNumber = max(lastNumber, number)
-        let index = isKnown ? open.firstIndex { !$0.isKnown } : nil
+        let index = question.isKnown ? open.firstIndex { !$0.question.isKnown } : nil
         open.insert(
-            Prompt(
-                number: number, name: name, isKnown: isKnown, question: question, pages: pages, allowsPart: allowsPart,
-                reply: reply, isNumbered: false, allowsAlways: allowsAlways, deadline: deadline, answerTime: answerTime),
-            at: index ?? open.endIndex)
+            Prompt(number: number, question: question, reply: reply, answerTime: answerTime), at: index ?? open.endIndex)
         if open.count > 1 { for index in open.indices { open[index].isNumbered = true } }
         return number
     }
 
     /// - Returns: nil when the question is no longer open.
-    mutating func remove(_ number: Int) -> Reply? {
-        open.firstIndex { $0.number == number }.map { open.remove(at: $0).reply }
+    mutating func remove(_ number: Int) -> Prompt? {
+        open.firstIndex { $0.number == number }.map { open.remove(at: $0) }
     }
 
     mutating func removeAll() -> [Prompt] {
@@ -87,13 +71,14 @@ struct PendingPrompts<Reply> {
     func prompt(answering target: Int? = nil, now: MonotonicInstant? = nil) -> String? {
         guard let first = open.first(where: { $0.number == target }) ?? open.first else { return nil }
         guard open.count > 1, first.number != target else {
-            let facts = (first.isNumbered ? ["number \(first.number)", first.name] : []) + Self.timeLeft(first, now)
+            let facts =
+                (first.isNumbered ? ["number \(first.number)", first.question.peerName] : []) + Self.timeLeft(first, now)
             let choices = Self.choices([first])
-            return "\(facts.isEmpty ? "" : facts.joined(separator: ", ") + ": ")\(first.question) \(choices): "
+            return "\(facts.isEmpty ? "" : facts.joined(separator: ", ") + ": ")\(first.question.prompt) \(choices): "
         }
         let shown = shown.map { prompt -> String in
-            let facts = ["number \(prompt.number)", prompt.name] + Self.timeLeft(prompt, now)
-            return "\(facts.joined(separator: ", ")): \(prompt.question)"
+            let facts = ["number \(prompt.number)", prompt.question.peerName] + Self.timeLeft(prompt, now)
+            return "\(facts.joined(separator: ", ")): \(prompt.question.prompt)"
         }
         let more = open.count > Self.maximumShown ? ["and \(open.count - Self.maximumShown) more"] : []
         let question = "which one? \(Self.choices(open)), as in \"y \(first.number)\": "
@@ -101,7 +86,7 @@ struct PendingPrompts<Reply> {
     }
 
     private static func timeLeft(_ prompt: Prompt, _ now: MonotonicInstant?) -> [String] {
-        guard let deadline = prompt.deadline else { return [] }
+        guard let deadline = prompt.question.deadline else { return [] }
         // Other lines may repeat it later.
         guard let now else { return prompt.answerTime.map { ["answer by \($0)"] } ?? [] }
         return ["\(max(.zero, deadline - now).asLargestUnit) left"]
@@ -109,8 +94,8 @@ struct PendingPrompts<Reply> {
 
     private static func choices(_ prompts: [Prompt]) -> String {
         var choices = ["[y]es", "[n]o", "[b]lock"]
-        if prompts.contains(where: \.allowsAlways) { choices.insert("[a]lways", at: 1) }
-        if prompts.contains(where: { !$0.pages.isEmpty }) { choices.append("[l]ist") }
+        if prompts.contains(where: \.question.allowsAlways) { choices.insert("[a]lways", at: 1) }
+        if prompts.contains(where: { !$0.question.pages.isEmpty }) { choices.append("[l]ist") }
         if prompts.contains(where: \.allowsPart) { choices.append("[p]art") }
         return choices.joined(separator: ", ")
     }
@@ -124,9 +109,11 @@ struct PendingPrompts<Reply> {
 
     /// The next page of the list of a question, the first one after the last; nil where there is nothing to list.
     mutating func nextPage(of number: Int) -> String? {
-        guard let index = open.firstIndex(where: { $0.number == number }), !open[index].pages.isEmpty else { return nil }
-        defer { open[index].nextPage = (open[index].nextPage + 1) % open[index].pages.count }
-        return open[index].pages[open[index].nextPage]
+        guard let index = open.firstIndex(where: { $0.number == number }), !open[index].question.pages.isEmpty else {
+            return nil
+        }
+        defer { open[index].nextPage = (open[index].nextPage + 1) % open[index].question.pages.count }
+        return open[index].question.pages[open[index].nextPage]
     }
 
     /// Parses a line. A word without a number answers only the question that was the only one when typing began: untrusted
@@ -176,7 +163,7 @@ struct PendingPrompts<Reply> {
     }
 
     private func answer(_ prompt: Prompt, _ word: Word) -> ParsedLine {
-        guard word != .always || prompt.allowsAlways else {
+        guard word != .always || prompt.question.allowsAlways else {
             return .notAnAnswer(hint: "always is not possible here; please answer \(Self.letters([prompt]))")
         }
         return .answer(number: prompt.number, word)

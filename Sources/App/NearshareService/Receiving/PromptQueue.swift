@@ -19,13 +19,7 @@ package final class PromptQueue: Sendable {
         case unwatched
     }
 
-    private struct Reply {
-        let continuation: CheckedContinuation<Answer, Never>
-        /// nil where a part is no answer.
-        let parts: PartChooser?
-        let blockWarning: String?
-        let isShownToFeed: Bool
-    }
+    private typealias Reply = CheckedContinuation<Answer, Never>
 
     /// A question as front ends besides the terminal show it.
     package struct Outline: Sendable {
@@ -112,32 +106,20 @@ package final class PromptQueue: Sendable {
             defer { updatePrompt(state) }
             return state.prompts.removeAll()
         }
-        for prompt in open { end(prompt.number, prompt.reply, .no) }
+        for prompt in open { end(prompt, .no) }
     }
 
-    private func end(_ number: Int, _ reply: Reply, _ answer: Answer) {
-        if reply.isShownToFeed { feed?.publish(.promptEnded(number: number)) }
-        reply.continuation.resume(returning: answer)
+    private func end(_ prompt: PendingPrompts<Reply>.Prompt, _ answer: Answer) {
+        if prompt.question.outline != nil { feed?.publish(.promptEnded(number: prompt.number)) }
+        prompt.reply.resume(returning: answer)
     }
 
+    /// Asks a question, and waits for its answer or its end.
     /// - Parameters:
-    ///   - text: the subject, in whole lines.
-    ///   - question: the question itself.
-    ///   - name: of the peer, escaped.
     ///   - number: as ``reserveNumber()`` returned it; nil for the next one.
-    ///   - isKnown: whether the user has met the peer before.
-    ///   - pages: shown one after the other when the user asks for them, in whole lines.
-    ///   - parts: selects a part; nil where it is no answer.
-    ///   - allowsAlways: whether "always" is an answer.
-    ///   - blockWarning: what the user is asked before "block" counts; nil where it counts at once.
-    ///   - deadline: the time at which the subject ends by itself, for the countdown in the prompt; nil for none.
-    ///   - outline: the question for front ends besides the terminal; nil for one that only the terminal asks.
     ///   - end: waits for the end of the subject, after which the question is removed.
     package func ask(
-        _ text: String, question: String, about name: String, number: Int? = nil, isKnown: Bool = false, pages: [String] = [],
-        parts: PartChooser? = nil,
-        allowsAlways: Bool = false, blockWarning: String? = nil, deadline: MonotonicInstant? = nil, outline: Outline? = nil,
-        until end: @escaping @Sendable () async -> TransferOutcome?
+        _ question: Question, number: Int? = nil, until end: @escaping @Sendable () async -> TransferOutcome?
     ) async -> Answer {
         await withTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
@@ -148,20 +130,15 @@ package final class PromptQueue: Sendable {
                     if state.prompts.open.isEmpty { display?.discardTypedInput() }
                     // The heading of the only question has no number.
                     if state.prompts.open.count == 1, let first = state.prompts.open.first, !first.isNumbered {
-                        display?.show("number \(first.number) is the question above, about \(first.name)\n")
+                        display?.show("number \(first.number) is the question above, about \(first.question.peerName)\n")
                     }
                     let number = state.prompts.add(
-                        question, about: name, number: number ?? running.reserveNumber(), isKnown: isKnown, pages: pages,
-                        allowsPart: parts != nil,
-                        allowsAlways: allowsAlways,
-                        deadline: deadline, answerTime: deadline.map(answerTime),
-                        Reply(
-                            continuation: continuation, parts: parts, blockWarning: blockWarning,
-                            isShownToFeed: outline != nil))
-                    display?.show((state.prompts.open.count > 1 ? "number \(number): " : "") + text)
+                        question, number: number ?? running.reserveNumber(), answerTime: question.deadline.map(answerTime),
+                        continuation)
+                    display?.show((state.prompts.open.count > 1 ? "number \(number): " : "") + question.subject)
                     updatePrompt(state)
                     // With the lock held: the question is announced before an answer can end it.
-                    if let outline {
+                    if let outline = question.outline {
                         feed?.publish(
                             .prompt(
                                 OpenPrompt(
@@ -175,7 +152,7 @@ package final class PromptQueue: Sendable {
                 group.addTask {
                     if let outcome = await end() { self.resolve(number, .ended(outcome)) }
                 }
-                if let deadline { group.addTask { await self.countDown(to: deadline) } }
+                if let deadline = question.deadline { group.addTask { await self.countDown(to: deadline) } }
                 if display == nil, let feed {
                     group.addTask {
                         await feed.waitUntilUnwatched(for: Self.frontEndGrace)
@@ -270,7 +247,7 @@ package final class PromptQueue: Sendable {
         case .answer(let number, .always): resolve(number, .always)
         case .answer(let number, .no): resolve(number, .no)
         case .answer(let number, .block):
-            let warning = state.withLock { state in state.prompts.open.first { $0.number == number }?.reply.blockWarning }
+            let warning = state.withLock { state in state.prompts.open.first { $0.number == number }?.question.blockWarning }
             guard let warning, blockTarget != number else {
                 resolve(number, .block)
                 return
@@ -286,7 +263,7 @@ package final class PromptQueue: Sendable {
                 updatePrompt(state)
             }
         case .part(let number, let selection):
-            let parts = state.withLock { state in state.prompts.open.first { $0.number == number }?.reply.parts }
+            let parts = state.withLock { state in state.prompts.open.first { $0.number == number }?.question.parts }
             switch parts?.choose(selection) {
             case .part(let part): resolve(number, .part(part))
             case .all: resolve(number, .yes)
@@ -327,7 +304,7 @@ package final class PromptQueue: Sendable {
     /// Takes the answer of a front end besides the terminal.
     private func receive(_ answer: PromptAnswer, to number: Int) -> Bool {
         let isShown = state.withLock { state in
-            state.prompts.open.contains { $0.number == number && $0.reply.isShownToFeed }
+            state.prompts.open.contains { $0.number == number && $0.question.outline != nil }
         }
         guard isShown else { return false }
         display?.show("question \(number) was answered in a chat or notification: \(answer.rawValue)\n")
@@ -337,14 +314,14 @@ package final class PromptQueue: Sendable {
     /// - Returns: false when the question has ended before.
     @discardableResult
     private func resolve(_ number: Int, _ answer: Answer) -> Bool {
-        let reply = state.withLock { state in
-            let reply = state.prompts.remove(number)
-            if reply != nil, case .ended = answer { state.lastEnd = clock() }
+        let prompt = state.withLock { state in
+            let prompt = state.prompts.remove(number)
+            if prompt != nil, case .ended = answer { state.lastEnd = clock() }
             if state.prompts.open.isEmpty { state.typed.removeAll() }
             updatePrompt(state)
-            return reply
+            return prompt
         }
-        if let reply { end(number, reply, answer) }
-        return reply != nil
+        if let prompt { end(prompt, answer) }
+        return prompt != nil
     }
 }

@@ -143,10 +143,11 @@ package final class PageSendOperation: Sendable {
         if acceptsAll || state.withLock({ $0.accepted.contains(request.peer.fingerprint, now: now) }) { return true }
         guard let prompts else { return false }
         let name = request.peer.name.quoted(of: request.peer.id)
-        let answer = await prompts.ask(
+        let subject =
             "through the page for browsers, \(request.peer.id.hex): \(name) asks for \(source.label)\n"
-                + "  short code \(request.shortCode): its screen should show the same\n",
-            question: "send it?", about: name, number: number, until: { await request.ended })
+            + "  short code \(request.shortCode): its screen should show the same\n"
+        let answer = await prompts.ask(
+            Question("send it?", about: name, subject: subject), number: number, until: { await request.ended })
         switch answer {
         case .yes, .always, .part: return true
         case .block:

@@ -29,16 +29,17 @@ struct VerificationResponder: Sendable {
             return request.declineUnattended()
         }
         let quoted = givenName.besideCode(of: peer.id)
-        let text =
-            "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex): \(quoted) wants to compare the short code:\n"
-            + "\n    \(request.shortCode)\n\n"
+        let facts = "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex)"
+        var question = Question(
+            "is it the same on the screen of \(quoted)?", about: quoted,
+            subject: "\(facts): \(quoted) wants to compare the short code:\n\n    \(request.shortCode)\n\n")
+        question.isKnown = peer.trustStatus.isKnown
+        question.blockWarning = trust.blockWarning(of: peer)
+        question.outline = PromptQueue.Outline(
+            title: "is the short code the same on the screen of \(quoted)?", subject: "the short code of \(quoted)",
+            lines: ["\(request.shortCode)", facts], yes: "The same", no: "Another one")
         let answer = await prompts.ask(
-            text, question: "is it the same on the screen of \(quoted)?", about: quoted,
-            isKnown: peer.trustStatus.isKnown, blockWarning: trust.blockWarning(of: peer),
-            outline: PromptQueue.Outline(
-                title: "is the short code the same on the screen of \(quoted)?", subject: "the short code of \(quoted)",
-                lines: ["\(request.shortCode)", "\(OfferText.describe(peer.trustStatus)), \(peer.id.hex)"],
-                yes: "The same", no: "Another one"),
+            question,
             until: { [trust] in
                 await firstResult(
                     of: {
