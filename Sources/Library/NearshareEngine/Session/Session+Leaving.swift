@@ -27,26 +27,25 @@ extension Session {
         if waiting > .zero {
             for link in presentLinks { announceDeparture(on: link) }
         }
-        await withTimeout(min(waiting, Self.maximumLeaveTime)) {
+        let limit = min(max(waiting, .zero), Self.maximumLeaveTime)
+        let deadline = node.settings.clock() + limit
+        await withTimeout(limit) {
             await self.waitUntilDelivered()
             await self.waitUntilOthersAreDone()
             await self.waitUntilStreamsAreHandled(of: presentLinks)
         }
         let undelivered = state.withLock { state in state.isOver ? [] : state.undelivered }
-        if waiting > .zero { await withTimeout(Self.departureAnswerTime) { await self.closeRelayedLinks() } }
+        await withTimeout(deadline - node.settings.clock()) { await self.endRelayedLinks() }
         for link in links { link.driver.send(.leave(id)) }
         end()
         return undelivered
     }
 
-    /// Closes the links through other members, and waits until their far ends have read all. The relaying members learn of the
-    /// departure afterwards: their news overtake what they relay.
-    private func closeRelayedLinks() async {
-        let relayedLinks = links.filter { $0.relay != nil }
-        for link in relayedLinks {
-            link.driver.send(.leave(id))
-            link.driver.close(.goingAway)
-        }
+    /// Leaves on the links through other members, and waits until their far ends have read all and closed them. The relaying members
+    /// learn of the departure afterwards: their news overtake what they relay.
+    private func endRelayedLinks() async {
+        let relayedLinks = links.filter { $0.relay != nil && $0.departure.withLock(\.isPeerDone) }
+        for link in relayedLinks { link.driver.send(.leave(id)) }
         let areClosed = { @Sendable in !self.links.contains { link in relayedLinks.contains { $0 === link } } }
         while !Task.isCancelled, !areClosed() { await progress.wait(until: areClosed) }
     }
