@@ -28,9 +28,12 @@ struct AcceptancePolicyTests {
 
     private func verdict(
         _ policy: AcceptancePolicy, _ offer: Offer, _ status: TrustStatus = .new, from peer: Fingerprint? = nil,
-        freeSpace: UInt64? = nil
+        freeSpace: UInt64? = nil, _ change: (inout AcceptancePolicy.Facts) -> Void = { _ in }
     ) -> AcceptancePolicy.Verdict {
-        policy.verdict(on: offer, from: peer ?? self.peer, trustStatus: status, freeSpace: freeSpace)
+        var facts = AcceptancePolicy.Facts(of: peer ?? self.peer, status)
+        facts.freeSpace = freeSpace
+        change(&facts)
+        return policy.verdict(on: offer, facts)
     }
 
     private var friend: TrustStatus { .known(.seen, isFriend: true) }
@@ -58,9 +61,7 @@ struct AcceptancePolicyTests {
         for (accept, expected) in [(.all, .accept), (.friends, .accept), (.none, .decline(.acceptsNothing))]
             as [(Configuration.Accept, AcceptancePolicy.Verdict)]
         {
-            let verdict = policy(accept).verdict(
-                on: offer, from: peer, trustStatus: clash, hasFriendKey: true, freeSpace: nil)
-            #expect(verdict == expected)
+            #expect(verdict(policy(accept), offer, clash) { $0.hasFriendKey = true } == expected)
         }
     }
 
@@ -82,8 +83,7 @@ struct AcceptancePolicyTests {
         // The bytes that an interrupted transfer has stored take no more space.
         let rest = policy(.all, limits: limits, canAsk: true)
         for (received, isAccepted) in [(20, true), (19, false)] as [(UInt64, Bool)] {
-            let verdict = rest.verdict(
-                on: offer(50), from: peer, trustStatus: .new, freeSpace: 30, received: { received })
+            let verdict = verdict(rest, offer(50), freeSpace: 30) { $0.receivedByteCount = { received } }
             #expect((verdict == .accept) == isAccepted)
         }
         #expect(reason(offer(50, kind: .folder, entries: UInt64(limits.maximumEntries) + 1)) == .tooLarge)
@@ -104,7 +104,7 @@ struct AcceptancePolicyTests {
         }
         let asking = self.policy(.ask, limits: nil, canAsk: true)
         for refused in [offer(1, 1), offer(1, kind: .folder)] {
-            let verdict = asking.verdict(on: refused, from: peer, trustStatus: .new, freeSpace: nil, sendsParts: true)
+            let verdict = verdict(asking, refused) { $0.sendsParts = true }
             guard case .decline(.singleFileOnly, .some) = verdict else {
                 Issue.record("the user was asked about what cannot be accepted")
                 continue
@@ -137,7 +137,7 @@ struct AcceptancePolicyTests {
     func keptBytes() {
         let policy = policy(.all, quota: 100_000)
         func verdict(_ offer: Offer, partial: UInt64) -> AcceptancePolicy.Verdict {
-            policy.verdict(on: offer, from: peer, trustStatus: .new, freeSpace: nil, partial: { partial })
+            self.verdict(policy, offer) { $0.partialByteCount = { partial } }
         }
         guard case .decline(.tooLarge, .some) = verdict(offer(10_000), partial: 90_000) else {
             Issue.record("kept bytes did not count")
@@ -160,8 +160,8 @@ struct AcceptancePolicyTests {
         var limits = InboxLimits()
         limits.maximumSize = 1000
         let single = AcceptancePolicy(accept: .all, limits: limits, canAsk: false, quota: PeerQuota(limit: nil))
-        #expect(single.verdict(on: offer(1000), from: peer, trustStatus: .new, freeSpace: nil) == .accept)
-        let many = single.verdict(on: offer(0, kind: .folder, entries: 2), from: peer, trustStatus: .new, freeSpace: nil)
+        #expect(self.verdict(single, offer(1000)) == .accept)
+        let many = self.verdict(single, offer(0, kind: .folder, entries: 2))
         guard case .decline(.tooLarge, .some) = many else {
             Issue.record("a folder with empty files is under the limit")
             return
@@ -183,8 +183,9 @@ struct AcceptancePolicyTests {
         func verdict(_ accept: Configuration.Accept, _ offer: Offer, isPresent: Bool, quota: UInt64? = nil)
             -> AcceptancePolicy.Verdict
         {
-            policy(accept, limits: limits, canAsk: accept == .ask, quota: quota).verdict(
-                on: offer, from: peer, trustStatus: .new, freeSpace: nil, isPartlyPresent: { isPresent })
+            self.verdict(policy(accept, limits: limits, canAsk: accept == .ask, quota: quota), offer) {
+                $0.isPartlyPresent = { isPresent }
+            }
         }
         #expect(verdict(.all, offer(101), isPresent: true) == .acceptMissing)
         #expect(verdict(.ask, offer(101), isPresent: true) == .ask)
@@ -207,7 +208,7 @@ struct AcceptancePolicyTests {
     func parts() {
         let policy = policy(.ask, canAsk: true)
         func verdict(sendsParts: Bool) -> AcceptancePolicy.Verdict {
-            policy.verdict(on: offer(101), from: peer, trustStatus: .new, freeSpace: 100, sendsParts: sendsParts)
+            self.verdict(policy, offer(101), freeSpace: 100) { $0.sendsParts = sendsParts }
         }
         guard case .askForPart(.noSpace, _) = verdict(sendsParts: true), case .decline(.noSpace, _) = verdict(sendsParts: false)
         else {

@@ -28,28 +28,41 @@ package struct AcceptancePolicy: Sendable {
         self.quota = quota
     }
 
-    /// - Parameters:
-    ///   - hasFriendKey: whether the peer has proven the key of a friend, also under the name of another known peer.
-    ///   - freeSpace: bytes that received files may use; nil when unknown.
-    ///   - received: returns the bytes of the offer that an interrupted transfer has stored.
-    ///   - sendsParts: whether the sender would send a part of it.
-    ///   - isPartlyPresent: whether files of the offer may be here, so that they are compared before they are sent.
-    ///   - partial: returns the disk space that the peer's unfinished transfers take.
-    package func verdict(
-        on offer: Offer, from peer: Fingerprint, trustStatus: TrustStatus, hasFriendKey: Bool = false, freeSpace: UInt64?,
-        sendsParts: Bool = false, at source: String? = nil, received: () -> UInt64 = { 0 },
-        isPartlyPresent: () -> Bool = { false },
-        partial: () -> UInt64 = { 0 }
-    ) -> Verdict {
-        var offered = refusal(of: offer, freeSpace: freeSpace, received)
+    /// The peer of an offer, and the facts beside the offer on which the verdict depends. What takes time to find out is asked for
+    /// when it is needed.
+    package struct Facts {
+        package var peer: Fingerprint
+        package var trustStatus: TrustStatus
+        /// Whether the peer has proven the key of a friend, also under the name of another known peer.
+        package var hasFriendKey = false
+        /// The address, or the network, that shares a part of the limits; nil for none.
+        package var source: String?
+        /// Bytes that received files may use; nil when unknown.
+        package var freeSpace: UInt64?
+        /// Whether the sender would send a part of the offer.
+        package var sendsParts = false
+        /// Returns the bytes of the offer that an interrupted transfer has stored.
+        package var receivedByteCount: () -> UInt64 = { 0 }
+        /// Returns whether files of the offer may be here, so that they are compared before they are sent.
+        package var isPartlyPresent: () -> Bool = { false }
+        /// Returns the disk space that the peer's unfinished transfers take.
+        package var partialByteCount: () -> UInt64 = { 0 }
+
+        package init(of peer: Fingerprint, _ trustStatus: TrustStatus) {
+            (self.peer, self.trustStatus) = (peer, trustStatus)
+        }
+    }
+
+    package func verdict(on offer: Offer, _ facts: Facts) -> Verdict {
+        var offered = refusal(of: offer, freeSpace: facts.freeSpace, facts.receivedByteCount)
         let isMissingChecked =
-            offered != nil && refusal(of: offer, freeSpace: freeSpace, checksSize: false) == nil
-            && isPartlyPresent()
+            offered != nil && refusal(of: offer, freeSpace: facts.freeSpace, checksSize: false) == nil
+            && facts.isPartlyPresent()
         if isMissingChecked { offered = nil }
         if let refusal = offered {
             // No part is accepted by a reader that sees no names.
             guard case .decline(let reason, let detail?) = refusal, reason != .singleFileOnly, accept == .ask, canAsk,
-                sendsParts
+                facts.sendsParts
             else { return refusal }
             return .askForPart(reason, detail: detail)
         }
@@ -57,22 +70,17 @@ package struct AcceptancePolicy: Sendable {
         case .none: return .decline(.acceptsNothing)
         case .all:
             // A peer that claims the name of another one is declined even when all others are accepted (K2).
-            if case .nameClash = trustStatus, !hasFriendKey { return .decline(.identityChanged) }
-            return accept(offer, for: peer, at: source, reservesNothing: isMissingChecked, isPartlyPresent, partial)
+            if case .nameClash = facts.trustStatus, !facts.hasFriendKey { return .decline(.identityChanged) }
         case .friends:
-            guard trustStatus.isFriend || hasFriendKey else { return .decline(.notAllowed) }
-            return accept(offer, for: peer, at: source, reservesNothing: isMissingChecked, isPartlyPresent, partial)
+            guard facts.trustStatus.isFriend || facts.hasFriendKey else { return .decline(.notAllowed) }
         case .ask: return canAsk ? .ask : .decline(.notAllowed)
         }
+        return isMissingChecked ? .acceptMissing : reserve(offer, facts)
     }
 
-    private func accept(
-        _ offer: Offer, for peer: Fingerprint, at source: String?, reservesNothing: Bool, _ isPartlyPresent: () -> Bool,
-        _ partial: () -> UInt64
-    ) -> Verdict {
-        if reservesNothing { return .acceptMissing }
-        let verdict = reserve(Self.byteCount(of: offer), for: peer, at: source, partial)
-        guard case .decline = verdict, offer.totalSize != nil, isPartlyPresent() else { return verdict }
+    private func reserve(_ offer: Offer, _ facts: Facts) -> Verdict {
+        let verdict = reserve(Self.byteCount(of: offer), for: facts.peer, at: facts.source, facts.partialByteCount)
+        guard case .decline = verdict, offer.totalSize != nil, facts.isPartlyPresent() else { return verdict }
         return .acceptMissing
     }
 

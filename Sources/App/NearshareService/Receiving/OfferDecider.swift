@@ -94,16 +94,18 @@ final class OfferDecider: Sendable {
     private func verdict(on invitation: Invitation, _ policy: AcceptancePolicy) -> AcceptancePolicy.Verdict {
         let peer = invitation.peer
         let trustStatus = policy.accept == rules.standard.accept ? peer.trustStatus : trust.trustStatus(of: peer)
-        return policy.verdict(
-            on: invitation.offer, from: peer.fingerprint, trustStatus: trustStatus,
-            hasFriendKey: hasFriendKey(peer, trustStatus), freeSpace: destination.freeSpace, sendsParts: invitation.sendsParts,
-            at: peer.quotaSource,
-            received: { receivedByteCount(of: invitation) },
-            isPartlyPresent: {
-                guard invitation.features.contains(.listsFiles), let inbox = destination.inbox else { return false }
-                return inbox.comparesFiles(of: invitation.offer) { recorder.receivedPaths.contains($0, from: peer.fingerprint) }
-            },
-            partial: { transfers.partialByteCount(beside: invitation) })
+        var facts = AcceptancePolicy.Facts(of: peer.fingerprint, trustStatus)
+        facts.hasFriendKey = hasFriendKey(peer, trustStatus)
+        facts.source = peer.quotaSource
+        facts.freeSpace = destination.freeSpace
+        facts.sendsParts = invitation.sendsParts
+        facts.receivedByteCount = { self.receivedByteCount(of: invitation) }
+        facts.isPartlyPresent = { [destination, recorder] in
+            guard invitation.features.contains(.listsFiles), let inbox = destination.inbox else { return false }
+            return inbox.comparesFiles(of: invitation.offer) { recorder.receivedPaths.contains($0, from: peer.fingerprint) }
+        }
+        facts.partialByteCount = { [transfers] in transfers.partialByteCount(beside: invitation) }
+        return policy.verdict(on: invitation.offer, facts)
     }
 
     // MARK: Questions
