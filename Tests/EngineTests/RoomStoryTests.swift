@@ -275,7 +275,7 @@ import Testing
             for session in sessions { try await session.waitUntilAllAreConnected(1) }
             await sessions[1].leave()
             try await sessions[0].waitUnannounced { $0.members.isEmpty }
-            #expect(await sessions[0].judge(checks[0]))
+            #expect(await sessions[0].evaluate(checks[0]))
             await sessions[0].leave()
         }
     }

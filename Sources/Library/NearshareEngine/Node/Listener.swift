@@ -62,7 +62,7 @@ public struct Listener: Sendable {
             guard let code = await invitation.shortCode else { return nil }
             let check = IdentityCheck(peer: invitation.peer, shortCode: code, voucher: nil)
             let isTrusted: Bool
-            switch await settings.trust.judge(check) {
+            switch await settings.trust.evaluate(check) {
             case .trusted: isTrusted = true
             case .untrusted: isTrusted = false
             case .ask(nil): return try? invitation.accept(settings, asksTrust: true)

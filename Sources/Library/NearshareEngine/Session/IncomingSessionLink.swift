@@ -384,8 +384,8 @@ extension Node {
                 session.recordQuestion(about: peer.id, until: nil)
             }
             guard
-                await isTrusted(
-                    peer, on: incoming, in: session, voucher: nil, until: expiry, lateRefusal: .expired)
+                await evaluateTrust(
+                    in: peer, on: incoming, of: session, voucher: nil, until: expiry, lateRefusal: .expired)
             else { return }
             prompt.release()
             // Without a room, the inviting peer decides after this node. Earlier versions do not say that they have agreed.
@@ -434,7 +434,8 @@ extension Node {
         _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, isNew: Bool, _ known: LinkPeerInfo,
         until expiry: MonotonicInstant
     ) async {
-        if await isTrusted(peer, on: incoming, in: session, voucher: nil, until: expiry), incoming.join(session, known) {
+        if await evaluateTrust(in: peer, on: incoming, of: session, voucher: nil, until: expiry), incoming.join(session, known)
+        {
             return
         }
         if isNew, session.members.isEmpty { session.end() }
@@ -445,7 +446,7 @@ extension Node {
         _ peer: Peer, on incoming: IncomingSessionLink, into session: Session, _ known: LinkPeerInfo
     ) async {
         let voucher = session.announcer(of: peer.id)
-        guard await isTrusted(peer, on: incoming, in: session, voucher: voucher, until: nil) else { return }
+        guard await evaluateTrust(in: peer, on: incoming, of: session, voucher: voucher, until: nil) else { return }
         _ = incoming.join(session, known)
     }
 
@@ -454,15 +455,15 @@ extension Node {
     ///   - expiry: an invitation without a decision until then is refused; nil to wait as long as the link does.
     ///   - lateRefusal: sent when `expiry` passes without a decision.
     /// - Returns: false also when the invitation ends before the decision.
-    private func isTrusted(
-        _ peer: Peer, on incoming: IncomingSessionLink, in session: Session, voucher: PeerID?,
+    private func evaluateTrust(
+        in peer: Peer, on incoming: IncomingSessionLink, of session: Session, voucher: PeerID?,
         until expiry: MonotonicInstant?, lateRefusal: SessionRefusal = .untrusted
     ) async -> Bool {
         guard let code = await incoming.shortCode.value ?? nil else { return false }
         let decision: Decision = await firstResult(
             of: {
                 let check = IdentityCheck(peer: peer, shortCode: code.description, voucher: voucher)
-                return await session.judge(check) ? Decision.trusted : Decision.untrusted
+                return await session.evaluate(check) ? Decision.trusted : Decision.untrusted
             },
             { [clock = settings.clock] in
                 // The user's answer is no longer needed, or too late.

@@ -256,21 +256,21 @@ extension Session {
     private func decide(
         about check: IdentityCheck, on outgoingLink: OutgoingSessionLink, at remote: LinkAddress
     ) async -> KeyDecision {
-        func judged(asksAgain: Bool = false) async -> KeyDecision {
-            await judge(check, asksAgain: asksAgain) ? .trusted : .untrusted
+        func evaluated(asksAgain: Bool = false) async -> KeyDecision {
+            await evaluate(check, asksAgain: asksAgain) ? .trusted : .untrusted
         }
         guard let proven = check.peer.proven else { return .untrusted }
-        guard outgoingLink.mayAskUser else { return await judged(asksAgain: outgoingLink.purpose == .program) }
+        guard outgoingLink.mayAskUser else { return await evaluated(asksAgain: outgoingLink.purpose == .program) }
         if outgoingLink.isRemembered {
             forgetVoucherOnNameClash(of: proven, named: check.peer.name)
-            return remembers(proven.fingerprint) ? await judged() : .postponed(Self.forgotten)
+            return remembers(proven.fingerprint) ? await evaluated() : .postponed(Self.forgotten)
         }
         if outgoingLink.waitsToAsk(own: node.id, about: proven.id),
             await outgoingLink.isSettled(within: SessionQuestions.crossingTime) || Task.isCancelled
         {
             return .postponed(Self.questionElsewhere)
         }
-        guard outgoingLink.purpose != .program else { return await judged(asksAgain: true) }
+        guard outgoingLink.purpose != .program else { return await evaluated(asksAgain: true) }
         if hasDeclined(check.peer) { return .untrusted }
         guard let prompt = node.promptLimiter.admit(check.peer, on: .link(remote)) else {
             // Until the limit permits another question, the peer's user is not asked in vain.
@@ -278,7 +278,7 @@ extension Session {
             return .postponed(Self.tooManyQuestions)
         }
         outgoingLink.recordShown()
-        let decision = await judged()
+        let decision = await evaluated()
         if case .trusted = decision { prompt.release() }
         return decision
     }

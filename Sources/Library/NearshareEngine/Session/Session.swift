@@ -388,10 +388,10 @@ public final class Session: Sendable {
     /// Decides whether a peer's key is trusted, by the policy or the user.
     /// - Parameter asksAgain: whether the user is asked about a key that was answered before in this session, because the program
     ///   has invited the peer.
-    func judge(_ check: IdentityCheck, asksAgain: Bool = false) async -> Bool {
+    func evaluate(_ check: IdentityCheck, asksAgain: Bool = false) async -> Bool {
         guard let proven = check.peer.proven else { return false }
         if state.withLock({ $0.members.isTrusted(proven) }) { return true }
-        switch await settings.trust.judge(check) {
+        switch await settings.trust.evaluate(check) {
         case .trusted:
             if check.voucher == nil { state.withLock { $0.members.recordAgreement(to: proven.fingerprint) } }
             return true

@@ -28,12 +28,12 @@ public struct TrustPolicy: Sendable {
         case ask((@Sendable (IdentityCheck) async -> Bool)?)
     }
 
-    let judge: @Sendable (IdentityCheck) async -> Verdict
+    let evaluate: @Sendable (IdentityCheck) async -> Verdict
     /// Whether the rule may put a key to the user.
     let asksUser: Bool
 
-    private init(asksUser: Bool, judge: @escaping @Sendable (IdentityCheck) async -> Verdict) {
-        (self.asksUser, self.judge) = (asksUser, judge)
+    private init(asksUser: Bool, evaluate: @escaping @Sendable (IdentityCheck) async -> Verdict) {
+        (self.asksUser, self.evaluate) = (asksUser, evaluate)
     }
 
     /// Trusts the keys for which the closure returns true. It is called for each attempt to join with a key that is no member's. An
