@@ -47,8 +47,12 @@ struct StateTests {
         try inbox.prepare()
         for name in ["a", "a/b", "a/b/inbox"] { #expect(try scratch.status("home/\(name)").st_mode & 0o777 == 0o700) }
         #expect(try inbox.check())
-        for path in ["disk/a/inbox", "home/../disk/a/inbox"] {
-            let elsewhere = try Inbox(path: scratch(path), home: scratch("home"), spoolPath: nil)
+        #expect(symlink(scratch("disk"), scratch("home/link")) == 0)
+        let paths = [
+            ("disk/a", scratch("home")), ("home/../disk/a", scratch("home")), ("home/link/a", scratch("home")), ("disk/a", "/"),
+        ]
+        for (path, home) in paths {
+            let elsewhere = try Inbox(path: scratch("\(path)/inbox"), home: home, spoolPath: nil)
             #expect(throws: StorageError.self) { try elsewhere.check() }
             #expect(throws: StorageError.self) { try elsewhere.prepare() }
         }

@@ -101,17 +101,26 @@ final class InboxFilesystem: Sendable {
     }
 
     /// The folders above the inbox that are missing, the innermost first; none outside the home directory, where a disk may not be
-    /// mounted.
+    /// mounted. The root as home directory contains all disks.
     private var missingFolders: [String] {
-        guard let home = home?.pathComponents, path.pathComponents.starts(with: home), !path.pathComponents.contains("..")
+        guard let home, let root = Self.resolvedComponents(of: home), !root.isEmpty,
+            path.pathComponents.starts(with: home.pathComponents), !path.pathComponents.contains("..")
         else { return [] }
         var missing: [String] = []
         var folder = AbsolutePath.parent(of: path)
-        while folder.pathComponents.count > home.count, access(folder, F_OK) != 0, errno == ENOENT {
+        while folder.pathComponents.count > home.pathComponents.count, access(folder, F_OK) != 0, errno == ENOENT {
             missing.append(folder)
             folder = AbsolutePath.parent(of: folder)
         }
-        return missing
+        // A symbolic link below the home directory may lead out of it.
+        return Self.resolvedComponents(of: folder)?.starts(with: root) == true ? missing : []
+    }
+
+    /// The components of a path with its symbolic links resolved; nil for a path that does not exist.
+    private static func resolvedComponents(of path: String) -> [String]? {
+        guard let resolved = realpath(path, nil) else { return nil }
+        defer { free(resolved) }
+        return String(cString: resolved).pathComponents
     }
 
     private func checked(_ directory: FileDescriptor) throws(StorageError) -> FileDescriptor {
