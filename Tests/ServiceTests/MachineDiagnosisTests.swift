@@ -84,7 +84,8 @@ struct MachineDiagnosisTests {
             .write(to: URL(filePath: scratch("config/nearshare/config.toml")))
         let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
         #expect(findings.all.map(\.subject) == ["configuration", "configuration"] && diagnosis.severity == .error)
-        #expect(findings.all.first?.text.contains("absent0") == true && findings.all.last?.text.contains("absent;") == true)
+        #expect(findings.all.first?.text.contains("/config.toml: interface: there is no network interface absent0: ") == true)
+        #expect(findings.all.last?.text.contains("absent;") == true)
     }
 
     @Test("a profile that is not valid is a problem once, whether it is used or not", arguments: ["", "profile = \"far\"\n"])

@@ -3,6 +3,7 @@ internal import Logging
 public import NearshareBase
 public import NearshareDirect
 public import NearshareEngine
+internal import NearshareInterfaces
 
 extension LocalMachine {
     /// Runs a node for as long as `body` runs. When `body` returns or throws, the node ends its links and advertisements, and
@@ -61,7 +62,7 @@ extension LocalMachine {
         encryption: EncryptionPreference, limits: NodeLimits, log: (@Sendable (String) -> Void)?
     ) throws -> NodeSettings {
         if let interface, interface.utf8.contains(0) || if_nametoindex(interface) == 0 {
-            throw NodeError.invalidParameter("there is no network interface \(TerminalText.quoted(interface))")
+            throw NodeError.invalidParameter(MissingInterface.text(for: interface))
         }
         var settings = try nodeSettings(
             name: name, interface: interface, discovery: findsOthers ? discovery() : nil,

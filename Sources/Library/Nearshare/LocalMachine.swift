@@ -243,8 +243,7 @@ public final class LocalMachine: Sendable {
         guard let name = configuration.interface, if_nametoindex(name) == 0 else { return }
         throw StorageError(
             .notFound,
-            "\(TerminalText.path(directories.configurationFile)): interface: there is no network interface "
-                + "\(TerminalText.escaped(name)): `ip link` lists those of this machine")
+            "\(TerminalText.path(directories.configurationFile)): interface: \(MissingInterface.text(for: name))")
     }
 
     /// The trust in a peer. An application shows the name that a peer claims, so a friend or verified peer under the name of

@@ -32,17 +32,14 @@ struct BoundSocket {
             if let interface {
                 // The kernel takes no name for all interfaces, and cuts longer names and those with NUL.
                 guard (1..<Int(IFNAMSIZ)).contains(interface.utf8.count), !interface.utf8.contains(0) else {
-                    throw LinkError(.unavailable, "there is no interface \(interface.debugDescription); see `ip link`")
+                    throw LinkError(.unavailable, MissingInterface.text(for: interface))
                 }
                 guard
                     interface.withCString({
                         setsockopt(descriptor, SOL_SOCKET, SO_BINDTODEVICE, $0, socklen_t(interface.utf8.count))
                     }) == 0
                 else {
-                    if errno == ENODEV {
-                        throw LinkError(
-                            .unavailable, "there is no network interface \(interface): `ip link` lists those of this machine")
-                    }
+                    if errno == ENODEV { throw LinkError(.unavailable, MissingInterface.text(for: interface)) }
                     throw LinkError(.unavailable, "could not listen on interface \(interface): \(systemErrorText())")
                 }
             }

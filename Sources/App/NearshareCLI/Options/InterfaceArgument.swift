@@ -5,10 +5,7 @@ internal import Nearshare
 /// The value of an option `--interface`.
 enum InterfaceArgument {
     static func existing(_ name: String) throws -> String {
-        guard if_nametoindex(name) != 0 else {
-            throw ValidationError(
-                "there is no network interface \(TerminalText.escaped(name)); `ip link` lists those of this machine")
-        }
+        guard if_nametoindex(name) != 0 else { throw ValidationError(MissingInterface.text(for: name)) }
         return name
     }
 }

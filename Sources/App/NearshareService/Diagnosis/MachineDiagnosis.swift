@@ -88,12 +88,13 @@ package struct MachineDiagnosis: Sendable {
     /// The settings that are valid by themselves, and name what does not exist.
     private static func configurationFindings(_ machine: LocalMachine) -> [Finding] {
         var findings: [Finding] = []
-        if let name = machine.configuration.interface, if_nametoindex(name) == 0 {
+        do throws(StorageError) {
+            try machine.requireConfiguredInterface()
+        } catch {
             findings.append(
                 Finding(
-                    .error, "configuration",
-                    "there is no network interface \(TerminalText.escaped(name)), which `interface` names: no peer is found",
-                    advice: "`ip link` lists the interfaces; correct the setting or remove it"))
+                    .error, "configuration", error.description,
+                    advice: "correct the setting or remove it: commands that look for peers fail"))
         }
         // The chosen one, and then those that are not used as well.
         var profiles: [String?] = machine.configuration.profiles.keys.sorted()

@@ -89,9 +89,7 @@ package struct EffectiveSettings: Sendable {
 
     private mutating func findProblems(of machine: LocalMachine, interface option: String?) {
         if let option, if_nametoindex(option) == 0 {
-            problems.append(
-                "--interface: there is no network interface \(TerminalText.escaped(option)): `ip link` lists those of this machine"
-            )
+            problems.append("--interface: \(MissingInterface.text(for: option))")
         }
         do throws(StorageError) {
             if option == nil { try machine.requireConfiguredInterface() }

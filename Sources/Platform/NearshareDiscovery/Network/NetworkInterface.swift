@@ -70,9 +70,7 @@ package struct NetworkInterface: Sendable, Hashable {
     /// Returns the index of an interface that the user has named.
     static func index(of name: String) throws(DiscoveryError) -> Int32 {
         let index = name.utf8.contains(0) ? 0 : if_nametoindex(name)
-        guard index != 0 else {
-            throw DiscoveryError("there is no network interface \(name): `ip link` lists those of this machine")
-        }
+        guard index != 0 else { throw DiscoveryError(MissingInterface.text(for: name)) }
         return Int32(clamping: index)
     }
 

@@ -74,7 +74,7 @@ package final class InMemorySegment: Sendable {
 
     private func check(_ interface: String?) throws(DiscoveryError) {
         if let interface, interface != interfaceName {
-            throw DiscoveryError("there is no network interface \(interface): `ip link` lists those of this machine")
+            throw DiscoveryError(MissingInterface.text(for: interface))
         }
     }
 
