@@ -40,6 +40,18 @@ import Testing
         }
     }
 
+    @Test func `the PIN of a file is given once, and the advice fits the options of the command`() async throws {
+        _ = try pin(Array("1234".utf8))
+        let prompt = try PINPrompt.make(file: scratch("pin"), isQuiet: true)
+        #expect(await prompt.ask("anna", false) == "1234")
+        #expect(await prompt.ask("anna", true) == nil)
+        #expect(prompt.advice == "The PIN in \(scratch("pin")) is wrong")
+        let none = try PINPrompt.make(file: nil, isQuiet: true)
+        #expect(await none.ask("anna", false) == nil)
+        #expect(none.advice == "Give it with --pin-file")
+        #expect(PINPrompt.onTerminal(isQuiet: true) == nil)
+    }
+
     @Test func `a missing file is a failure that names it`() {
         let failure = #expect(throws: CommandFailure.self) { _ = try LocalSendPIN.read(path: scratch("none")) }
         #expect(failure?.status == .failure && failure?.message.contains(scratch("none")) == true)

@@ -193,9 +193,12 @@ class SendStory(Story):
         path = self.file("a", 10)
         result = self.send(path)
         self.assertCode(4, result)
-        self.assertIn(b"requires its PIN", result.stderr)
+        self.assertIn("requires its PIN; nothing was sent. Give it with --pin-file", " ".join(result.stderr.decode().split()))
         pin.write_text("wrong\n")
-        self.assertCode(4, self.send("--pin-file", pin, path))
+        result = self.send("--pin-file", pin, path)
+        self.assertCode(4, result)
+        expected = f"does not accept the PIN; nothing was sent. The PIN in {pin} is wrong"
+        self.assertIn(expected, " ".join(result.stderr.decode().split()))
         text = self.anna.run("history").stdout.decode()
         self.assertEqual(2, text.count("  declined (it requires its PIN)  a"), text)
         pins = [query.get("pin") for _, name, query in device.requests if name == "v2/prepare-upload"]

@@ -201,7 +201,7 @@ struct VoiceRecordCommand: ConfinedCommand {
         let operation = try VoiceNoteSendOperation(
             note, to: peers, from: machine, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
             timeout: machine.configuration.answerTimeout(timeout?.duration), transport: transport.preferred,
-            unsealed: unsealed.confirmation(isQuiet: json || quiet), pin: try PINPrompt.make(file: nil, isQuiet: json || quiet))
+            unsealed: unsealed.confirmation(isQuiet: json || quiet), pin: PINPrompt.onTerminal(isQuiet: json || quiet))
         @Sendable func cancelOrExit() { if !operation.cancel() { SignalHandling.exitNow() } }
         do {
             try await SignalHandling.run(onSignal: cancelOrExit) { try await operation.run(on: node) }

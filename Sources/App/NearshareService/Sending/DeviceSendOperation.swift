@@ -8,7 +8,7 @@ struct DeviceSendOperation: Sendable {
     /// Timeout of the receiver's answer.
     let timeout: Duration
     let rateLimit: TransmissionLimit?
-    /// nil where no user can be asked for the PIN of the device.
+    /// nil where there is neither a PIN for the device nor a user to ask.
     let pin: PINPrompt?
     /// Whether another target has selected the receiver, which is then reported. Who is at an address is known only when the key is proven.
     let isRepeated: @Sendable (PeerID, DisplayName?) -> Bool
@@ -49,9 +49,8 @@ struct DeviceSendOperation: Sendable {
                     transfer: transfer.id, peer: peer.id, receiver: known.claimed, name: known.quoted, trustStatus: trustStatus,
                     path: .localSend(target.address, certificate: target.foreign.certificate ?? []))))
         var result = await follower.finish(transfer, of: content, to: name)
-        if result.outcome == .declined(.notAllowed), let detail = result.detail {
-            result.detail =
-                "\(detail). Its screen shows the PIN: type it when it is asked for, or give it with --pin-file"
+        if result.outcome == .declined(.notAllowed), let detail = result.detail, let advice = pin?.advice {
+            result.detail = "\(detail). \(advice)"
         }
         if result.outcome == .completed, let certificate = target.foreign.certificate {
             _ = try? machine.trust.update {

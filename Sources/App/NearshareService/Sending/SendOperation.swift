@@ -38,7 +38,7 @@ package final class SendOperation: Sendable {
     ///   - retryTime: for a new connection after the link broke, since the last byte that arrived.
     ///   - transport: nil for the best one that there is.
     ///   - unsealed: nil to send no file that relays can read.
-    ///   - pin: gives the PIN of a LocalSend device that requires one; nil where no user can be asked.
+    ///   - pin: gives the PIN of a LocalSend device that requires one; nil where there is neither a PIN nor a user to ask.
     ///   - hotspot: moves a transfer over Bluetooth to a Wi-Fi network that both ends make for it; nil for none.
     ///   - searchLimit: for the search for a receiver that is not found at once; nil for the usual times.
     package init(
