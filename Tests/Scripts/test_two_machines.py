@@ -316,6 +316,13 @@ class TwoMachinesStory(CableStory):
         second.signal(INTERRUPT)
         self.assertEqual(130, second.end())
         self.assertReached(receiver, "three")
+        # One with a port of its own gets them as well.
+        third = self.anna.receive("--port", "4711")
+        self.assertEqual((4711, None), (third.ready["port"], third.ready.get("node")))
+        warning = "another `nearshare receive` of this user is running: peers see one machine"
+        wait_until(lambda: warning in " ".join("".join(third.errors).split()), "the warning of the third one")
+        third.signal(INTERRUPT)
+        self.assertEqual(130, third.end())
         receiver.signal(INTERRUPT)
         self.assertEqual(130, receiver.end())
         self.assertCode(4, self.ben.run("send", self.file("four", 10), "--to", "anna", "--via", "lan"))

@@ -29,7 +29,8 @@ struct ReceiverNotice: Sendable {
         }
         guard last != state else { return }
         let isFirst = last == nil
-        isJSON ? emit(state, isFirst: isFirst) : write(state, isFirst: isFirst)
+        let isMoved = last.map { ($0.port, $0.node) != (state.port, state.node) } ?? true
+        if isMoved { isJSON ? emit(state, isFirst: isFirst) : write(state, isFirst: isFirst) }
         if isFirst, let inbox = destination.inbox { InboxNotice(inbox).show(isJSON: isJSON) }
         let action = "send files to this machine"
         if isFirst, let page, hotspot == nil {
@@ -38,24 +39,29 @@ struct ReceiverNotice: Sendable {
         if isFirst, let localSend { LocalSendNotice.show(localSend, isJSON: isJSON) }
         // Last: two codes fill a terminal, and other lines would scroll them away.
         if isFirst, let page, let hotspot { HotspotNotice.show(hotspot, page, isJSON: isJSON, purpose: action) }
-        switch state {
-        case .own(_, let other?):
-            Console.warn(
-                "another `nearshare receive` of this user is running (process \(other)): peers see one machine, and what they send "
-                    + "arrives at either of the two, in its inbox; end one of them")
-        case .own(let port, _):
-            if let notice = Node.fallbackNotice(port: port, chosen: chosenPort) { Console.warn(notice) }
-        case .node(_, _, true):
-            Console.warn(
-                "another `nearshare receive` of this user is running: what peers send arrives at this one while it runs, and at the "
-                    + "other one after that; end one of them")
-        case .node: break
+        if isMoved || state.other != nil, let warning = Self.warning(about: state, chosenPort: chosenPort) {
+            Console.warn(warning)
+        }
+    }
+
+    /// The warning about another process that also receives, or about a port that is not the usual one; nil for none.
+    static func warning(about state: ReceiverPort.State, chosenPort: UInt16?) -> String? {
+        guard let other = state.other else {
+            return state.node == nil ? Node.fallbackNotice(port: state.port, chosen: chosenPort) : nil
+        }
+        let start = "another `nearshare receive` of this user is running"
+        let either = "peers see one machine, and what they send arrives at either of the two, in its inbox; end one of them"
+        return switch other {
+        case .node(let process): "\(start) (process \(process)): \(either)"
+        case .besideNode where state.node == nil: "\(start): \(either)"
+        case .besideNode:
+            "\(start): what peers send arrives at this one while it runs, and at the other one after that; end one of them"
         }
     }
 
     private func emit(_ state: ReceiverPort.State, isFirst: Bool) {
         var members: [String: JSONValue] = ["port": .number(UInt64(state.port))]
-        if case .node(_, let process, _) = state { members["node"] = .number(UInt64(max(0, process))) }
+        if let process = state.node { members["node"] = .number(UInt64(max(0, process))) }
         guard isFirst else { return JSONEvents.emit("port", members) }
         (members["name"], members["id"]) = (.string(node.name.claimed), .string(node.id.hex))
         members["discovery"] = JSONValue(discoveryEngine)
@@ -63,11 +69,7 @@ struct ReceiverNotice: Sendable {
     }
 
     private func write(_ state: ReceiverPort.State, isFirst: Bool) {
-        let place =
-            switch state {
-            case .own(let port, _): "on port \(port)"
-            case .node(let port, let process, _): "on port \(port) of the running node (process \(process))"
-            }
+        let place = "on port \(state.port)" + (state.node.map { " of the running node (process \($0))" } ?? "")
         guard isFirst else { return Console.notice("now \(place)") }
         Console.notice("\(node.name.unquoted) (\(node.id.hex)) is visible to those nearby, \(place)")
         if case .standardOutput = destination {

@@ -5,17 +5,24 @@ package import Nearshare
 /// node starts (docs/decisions/default-port.md).
 package struct ReceiverPort: Sendable {
     /// Where peers reach the receiver.
-    package enum State: Sendable, Hashable {
-        /// - Parameter beside: the process of another `receive` of this user, at which senders arrive as well.
-        case own(port: UInt16, beside: Int32? = nil)
-        /// - Parameter isBesideOther: whether another `receive` of this user has received through the node until now.
-        case node(port: UInt16, process: Int32, isBesideOther: Bool = false)
+    package struct State: Sendable, Hashable {
+        package let port: UInt16
+        /// The process of the running node that has the port; nil where the receiver has it.
+        package let node: Int32?
+        /// Another `receive` of this user that was running before this one; nil for none.
+        package let other: OtherReceiver?
 
-        package var port: UInt16 {
-            switch self {
-            case .own(let port, _), .node(let port, _, _): port
-            }
+        package init(port: UInt16, node: Int32? = nil, other: OtherReceiver? = nil) {
+            (self.port, self.node, self.other) = (port, node, other)
         }
+    }
+
+    /// Another `receive` of the user.
+    package enum OtherReceiver: Sendable, Hashable {
+        /// The one that is the node.
+        case node(process: Int32)
+        /// One that has got the links of the node until now.
+        case besideNode
     }
 
     private let machine: LocalMachine
@@ -62,7 +69,7 @@ package struct ReceiverPort: Sendable {
         var (hasNode, lossTime) = (true, MonotonicInstant?.none)
         while !Task.isCancelled {
             let service = await serveLinks(report)
-            if service.otherReceiver != nil {
+            if service.refusingProcess != nil {
                 (hasNode, lossTime) = (true, nil)
             } else if hasNode || service == .ended {
                 (hasNode, lossTime) = (false, SystemClock.monotonic() + Self.handOverTimeout)
@@ -80,7 +87,10 @@ package struct ReceiverPort: Sendable {
                 try node.openPort(chosen: isFirst ? machine.configuration.port : 0, of: listener)
             }
             let port = listener.port
-            if port != 0 { emitIfChanged(.own(port: port, beside: service.otherReceiver), report) }
+            if port != 0 {
+                let other = service.refusingProcess.map { OtherReceiver.node(process: $0) }
+                emitIfChanged(State(port: port, other: other), report)
+            }
             if let time = lossTime, time <= SystemClock.monotonic() {
                 // A node that answers nothing else is busy.
                 (hasNode, lossTime) = (ControlClient.hasListener(at: machine.controlSocketPath), nil)
@@ -111,7 +121,7 @@ package struct ReceiverPort: Sendable {
         case refused(by: Int32)
         case ended
 
-        var otherReceiver: Int32? { if case .refused(let process) = self { process } else { nil } }
+        var refusingProcess: Int32? { if case .refused(let process) = self { process } else { nil } }
     }
 
     /// Serves the links that the running node passes, until one of the two ends.
@@ -133,11 +143,11 @@ package struct ReceiverPort: Sendable {
             } catch {
                 return error.kind == .refused ? .refused(by: status.process) : .unavailable
             }
+            let isNodePort = hasUsualPort && !isFixed
             emitIfChanged(
-                hasUsualPort && !isFixed
-                    ? .node(
-                        port: status.port, process: status.process, isBesideOther: status.linkReceiverCount ?? 0 > 0)
-                    : .own(port: listener.port), report)
+                State(
+                    port: isNodePort ? status.port : listener.port, node: isNodePort ? status.process : nil,
+                    other: status.linkReceiverCount ?? 0 > 0 ? .besideNode : nil), report)
             for await link in client.links {
                 // A link that was not claimed in time, because this process was stopped, is served by the node.
                 if (try? await client.submit(.claimLink(link.number))) == .done {
