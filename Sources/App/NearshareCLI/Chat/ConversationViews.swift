@@ -9,7 +9,8 @@ struct ConversationViews: RandomAccessCollection, MutableCollection, Sendable {
     private(set) var visibleIndex: Int?
     /// The conversation that was visible before the visible view.
     private var previousConversation: Conversation?
-    /// A counter of uses, among which are lines of a peer. A view has its value at its last use: ``ConversationView/lastUse``.
+    /// Number of times that a view was shown or opened, also for a line of a peer. Each view has the number of its last use in
+    /// ``ConversationView/lastUse``.
     private var useCount = 0
 
     /// Limit on views: an attacker may use a new key for each line. The view that was used least recently is removed for a new

@@ -2,8 +2,8 @@ internal import Glibc
 internal import Nearshare
 internal import NearshareService
 
-/// A PIN of LocalSend, from a file: the one that devices have to send to this machine, or the one that a device asks this machine for.
-/// It is no argument, because other users of this machine can read the command line.
+/// A PIN of LocalSend, from a file: the one that this machine requires from devices, or the one that a device requires. It is
+/// no argument, because other users of this machine can read the command line.
 enum LocalSendPIN {
     private static let maximumByteCount = 64
 

@@ -43,8 +43,8 @@ extension LocalMachine {
         (try? trust.read())?.name(of: fingerprint, claiming: name) ?? name
     }
 
-    /// The name under which the user knows the owner of a key that may claim no name, such as a peer at an address; nil for a peer
-    /// that is not known by a name of its own.
+    /// The name under which the user knows the owner of a key. Where it claims no name, such as a peer at an address: the given
+    /// name, or else the last claimed one; nil for an unknown peer, and for one whose claimed name is contested.
     func name(of fingerprint: Fingerprint, claiming name: DisplayName?) -> DisplayName? {
         if let name { return .some(self.name(of: fingerprint, claiming: name)) }
         guard let entry = (try? trust.read())?[fingerprint] else { return nil }

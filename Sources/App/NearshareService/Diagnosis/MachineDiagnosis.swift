@@ -162,7 +162,8 @@ package struct MachineDiagnosis: Sendable {
         return discovery
     }
 
-    /// The settings of a node of this machine, also with a configured interface that does not exist, which is a finding; of one with a key that is not stored where the user has none yet.
+    /// The settings of a node of this machine. Its configured interface may be missing, which is another finding. Where the user
+    /// has no key yet, the node gets one that is not stored.
     /// - Returns: nil when its key cannot be used, which is a finding.
     package func checkIdentityAndMakeSettings(discovery: any Discovery, radio: RadioOpener?, log: Logger) -> NodeSettings? {
         guard let machine else { return nil }
@@ -227,7 +228,8 @@ package struct MachineDiagnosis: Sendable {
                 Finding(
                     .notice, "clock", "no time service sets the clock",
                     advice:
-                        "`\(NetworkDiagnosis.privilege)timedatectl set-ntp true` turns one on; phones ignore a machine whose clock is two minutes off"
+                        "`\(NetworkDiagnosis.privilege)timedatectl set-ntp true` turns one on; "
+                        + "phones ignore a machine whose clock is two minutes off"
                 ))
         }
     }
@@ -341,7 +343,8 @@ package struct MachineDiagnosis: Sendable {
                 Finding(
                     .notice, "peers", "no peer is nearby at the moment",
                     advice:
-                        "start `nearshare receive` on another machine in this network; some Wi-Fi networks isolate their clients"
+                        "start `nearshare receive` on another machine in this network; "
+                        + "some Wi-Fi networks isolate their clients"
                 )
             ]
         }

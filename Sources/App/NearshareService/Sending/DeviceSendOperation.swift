@@ -34,9 +34,9 @@ struct DeviceSendOperation: Sendable {
             guard case .nameClash(let other) = trust.trustStatus(of: peer.fingerprint, claiming: claimed) else { continue }
             throw CommandFailure(
                 .notTrusted,
-                "nothing was sent: \(claimed.shown) has another certificate than the device that you know by that name (\(other.peerID), now "
-                    + "\(peer.id)); if it is a new device, or LocalSend was installed again, `nearshare peers forget "
-                    + "\(other.peerID)`; otherwise another device uses the name")
+                "nothing was sent: \(claimed.shown) has another certificate than the device that you know by that name "
+                    + "(\(other.peerID), now \(peer.id)); if it is a new device, or LocalSend was installed again, "
+                    + "`nearshare peers forget \(other.peerID)`; otherwise another device uses the name")
         }
         if trustStatus.isBlocked { throw NodeError.blocked(name) }
         let content = content.offer.totalSize == nil ? try await spool(content) : content
@@ -87,7 +87,8 @@ struct DeviceSendOperation: Sendable {
         } catch {
             throw CommandFailure(
                 error.code == .overLimit || error.code == .noSpace ? .noSpace : .failure,
-                "standard input was not sent: \(error), and LocalSend needs to know the size beforehand; save it as a file, and send that"
+                "standard input was not sent: \(error), and LocalSend needs to know the size beforehand; "
+                    + "save it as a file, and send that"
             )
         }
     }
