@@ -169,8 +169,10 @@ private final class ObservedLink: ForwardingLink {
         #expect { try read(1, from: server) } throws: { "\($0)".contains("TLS with") }
     }
 
-    @Test("content arrives while a write waits for a peer that does not read", .timeLimit(.minutes(1)))
-    func bothDirections() async throws {
+    @Test(
+        "content arrives while a write waits for a peer that does not read", .timeLimit(.minutes(1)),
+        arguments: [8, 200_000])
+    func bothDirections(byteCount: Int) async throws {
         let ends = try ends()
         let phase = Monitor(0)
         let gated = ObservedLink(ends.server) { number in
@@ -181,7 +183,7 @@ private final class ObservedLink: ForwardingLink {
         let (accepted, connected) = try await handshake(
             try security(1), try security(2), over: Ends(server: gated, client: ends.client))
         let (server, client) = (try accepted.get(), try connected.get())
-        let (question, answer) = (Array("question".utf8), Array("answer".utf8))
+        let (question, answer) = ([UInt8](repeating: 7, count: byteCount), Array("answer".utf8))
         async let written: Void = BlockingThread.run { _ = question.withUnsafeBytes { try? server.write($0) } }
         let received = try await BlockingThread.run {
             phase.wait { $0 == 1 ? () : nil }
@@ -191,7 +193,25 @@ private final class ObservedLink: ForwardingLink {
             return received
         }
         #expect(received == answer)
-        try await written
         #expect(try read(question.count, from: client) == question)
+        try await written
+    }
+
+    @Test("a failed write hides no answer that has arrived, and nothing is written after it")
+    func answerBehindFailedWrite() async throws {
+        let ends = try ends()
+        let writes = Monitor(0)
+        let server = ObservedLink(ends.server) { (number) throws(LinkError) in
+            writes.update { $0 = number }
+            if number > 1 { throw LinkError(.broken, "the peer has closed the connection") }
+        }
+        let (accepted, connected) = try await handshake(
+            try security(1), try security(2), over: Ends(server: server, client: ends.client))
+        let (sender, receiver) = (try accepted.get(), try connected.get())
+        let (content, answer) = ([UInt8](repeating: 7, count: 200_000), Array("answer".utf8))
+        try answer.withUnsafeBytes { try receiver.write($0) }
+        #expect(throws: LinkError.self) { try content.withUnsafeBytes { try sender.write($0) } }
+        #expect(try read(answer.count, from: sender) == answer)
+        #expect(writes.withLock { $0 } == 2)
     }
 }

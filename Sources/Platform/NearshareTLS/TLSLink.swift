@@ -75,14 +75,11 @@ final class TLSLink: SecureLink {
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(LinkError) -> Int {
         guard !buffer.isEmpty else { return 0 }
         while true {
-            var outcome = connection.withLock { connection in Self.readRecords(of: &connection, from: link, into: buffer) }
+            let outcome = connection.withLock { connection in Self.readRecords(of: &connection, from: link, into: buffer) }
             if outcome.hasOutput {
-                do throws(LinkError) {
-                    try output.withLock { (_) throws(LinkError) in try flush() }
-                } catch {
-                    // The reason of OpenSSL comes first: a peer that violates the protocol often closes as well.
-                    outcome.failure = outcome.failure ?? error
-                }
+                // A write that holds the output sends these bytes too, or the next one does: reading does not wait for it. Nor does
+                // a failure to send them hide what the peer has sent.
+                _ = try? output.withLockIfAvailable { (_) throws(LinkError) in try flush() }
             }
             if let failure = outcome.failure {
                 guard outcome.count > 0 else { throw failure }
@@ -155,16 +152,17 @@ final class TLSLink: SecureLink {
         }
     }
 
-    /// Writes what OpenSSL has encrypted.
+    /// Writes what OpenSSL has encrypted. After a failure the rest is dropped: the peer cannot decrypt it without what was lost.
     /// - Parameter drain: removes encrypted bytes, and returns their number.
     private static func flush(
         to link: any StreamLink, _ drain: (UnsafeMutableRawBufferPointer) -> Int32
     ) throws(LinkError) {
         var failure: LinkError?
         withUnsafeTemporaryAllocation(byteCount: blockByteCount, alignment: 16) { buffer in
-            while failure == nil {
+            while true {
                 let count = Int(drain(buffer))
                 guard count > 0 else { return }
+                guard failure == nil else { continue }
                 do throws(LinkError) {
                     try link.write(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
                 } catch {
