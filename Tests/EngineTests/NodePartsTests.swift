@@ -106,7 +106,7 @@ func violation() {
         let second = links.admit("10.0.0.2")
         #expect(second != nil)
         #expect(links.admit("10.0.0.3") == nil, "three links are open")
-        if let second { links.registry.release(second) }
+        if let second { links.registry.release(second, now: links.now) }
         #expect(links.admit("10.0.0.1") == nil, "two of this host are open")
         #expect(links.admit("10.0.0.3") != nil)
         #expect(links.registry.incomingCount == 3)
@@ -185,7 +185,7 @@ func violation() {
             let ended = links.ended.withLock { $0 }
             // The time for a handshake.
             if time == 550 { #expect(newcomer.map { !ended.contains($0) } == true) }
-            for slot in ended { links.registry.release(slot) }
+            for slot in ended { links.registry.release(slot, now: links.now) }
         }
         #expect(links.registry.incomingCount == links.limits.links)
     }

@@ -248,12 +248,12 @@ import Testing
             return slot
         }
         for number in 2..<12 as Range<UInt8> {
-            registry.recordMember(peer(number).id, try #require(admit()), limits: limits)
+            registry.recordMember(peer(number).id, try #require(admit()), limits: limits, now: now)
         }
         #expect(registry.incomingCount == 10)
         // Further links of one member count again.
         for _ in 0..<5 {
-            if let slot = admit() { registry.recordMember(peer(2).id, slot, limits: limits) }
+            if let slot = admit() { registry.recordMember(peer(2).id, slot, limits: limits, now: now) }
         }
         #expect(admit() == nil)
     }

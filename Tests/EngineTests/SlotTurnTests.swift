@@ -19,7 +19,7 @@ import Testing
         mutating func open(
             _ host: String, at milliseconds: Int, rate: Int, isFriend: Bool = false
         ) -> LinkRegistry.Slot? {
-            let now = MonotonicInstant(nanoseconds: Int64(milliseconds) * 1_000_000)
+            let now = instant(milliseconds)
             let source = LinkSource(LinkAddress(host: host, port: 1))
             let admission = registry.admit(from: source, limits: limits, now: now, end: {})
             guard case .admitted(let slot, let evict) = admission else { return nil }
@@ -29,8 +29,12 @@ import Testing
                 end: { [ended] in ended.update { $0.append(slot) } })
             let end = registry.classify(slot, isFriend: isFriend, limits: limits, now: now)
             end?()
-            for slot in ended.withLock({ $0 }) { registry.release(slot) }
+            for slot in ended.withLock({ $0 }) { registry.release(slot, now: now) }
             return isOpen(slot) ? slot : nil
+        }
+
+        func instant(_ milliseconds: Int) -> MonotonicInstant {
+            MonotonicInstant(nanoseconds: Int64(milliseconds) * 1_000_000)
         }
 
         func isOpen(_ slot: LinkRegistry.Slot) -> Bool { !ended.withLock { $0.contains(slot) } }
@@ -51,7 +55,7 @@ import Testing
                 if let link = held[number] {
                     let isOld = lifetime.map { time - link.since >= $0 } ?? false
                     if receiver.isOpen(link.slot), !isOld { continue }
-                    receiver.registry.release(link.slot)
+                    receiver.registry.release(link.slot, now: receiver.instant(time))
                 }
                 held[number] = receiver.open("10.1.0.\(number)", at: time, rate: trickle).map { ($0, time) }
             }
@@ -63,6 +67,34 @@ import Testing
         #expect(honest.map { receiver.isOpen($0.slot) } == true, "a fast transfer stays")
         let friend = receiver.open("10.2.0.2", at: start + 40_000, rate: trickle, isFriend: true)
         #expect(friend != nil, "a friend waits for nothing")
+    }
+
+    @Test(
+        "R5: forty-eight addresses that close all links together, and open them again, give way to an honest sender",
+        arguments: [1_000, 2_000])
+    func renewalTogether(interval: Int) {
+        var receiver = Receiver()
+        var held: [LinkRegistry.Slot] = []
+        var honest: (slot: LinkRegistry.Slot, since: Int)?
+        for time in stride(from: 0, to: 15_000, by: interval) {
+            for slot in held { receiver.registry.release(slot, now: receiver.instant(time)) }
+            held = (0..<48).compactMap { receiver.open("10.1.0.\($0)", at: time + 1, rate: trickle) }
+            let attempt = time + interval / 2
+            if honest == nil { honest = receiver.open("10.2.0.1", at: attempt, rate: 1 << 20).map { ($0, attempt) } }
+        }
+        #expect(honest.map { $0.since >= 10_000 && receiver.isOpen($0.slot) } == true)
+    }
+
+    @Test("R5: a link that joins a session counts for its address until then")
+    func joinedLink() {
+        var receiver = Receiver()
+        let slots = (0..<48).compactMap { receiver.open("10.1.0.\($0)", at: 0, rate: LinkRegistry.contendedRate) }
+        let member = PeerID(bytes: [UInt8](repeating: 1, count: PeerID.byteCount))!
+        receiver.registry.recordMember(member, slots[7], limits: receiver.limits, now: receiver.instant(12_000))
+        let second = receiver.open("10.1.0.7", at: 12_000, rate: 1 << 20)
+        let newcomer = receiver.open("10.2.0.1", at: 12_001, rate: 1 << 20)
+        #expect(newcomer != nil && second.map { receiver.isOpen($0) } == false)
+        #expect(slots.count { receiver.isOpen($0) } == 48)
     }
 
     @Test("R5: where twelve addresses hold all slots by several trickles each, one with fewer links gets a slot at once")

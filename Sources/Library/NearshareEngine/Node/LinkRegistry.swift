@@ -127,7 +127,8 @@ struct LinkRegistry {
 
     /// Records that a link has joined a session: it takes no slot of its address any more. So that a member cannot open links
     /// without bound, that holds for a few of each member.
-    mutating func recordMember(_ id: PeerID, _ slot: Slot, limits: NodeLimits) {
+    mutating func recordMember(_ id: PeerID, _ slot: Slot, limits: NodeLimits, now: MonotonicInstant) {
+        recordSlotTimes(now: now)
         let count = incoming.values.count { $0.source == .joined(id) }
         if count < limits.links(from: .joined(id)) { incoming[slot]?.source = .joined(id) }
     }
@@ -174,13 +175,19 @@ struct LinkRegistry {
         return incoming[victim]?.end
     }
 
+    /// Accounts for the time since the last change. Called before each change of the holders, so that a source has held its slots until
+    /// then.
     private mutating func recordSlotTimes(now: MonotonicInstant) {
         let holders = incoming.values.filter { $0.isProven && !$0.isFriend && !$0.isEvicted && !$0.isJoined }.map(\.source)
         slotTimes.record(Set(holders), now: now)
     }
 
     /// Records that an admitted link has ended.
-    mutating func release(_ slot: Slot) { incoming[slot] = nil }
+    mutating func release(_ slot: Slot, now: MonotonicInstant) {
+        guard incoming[slot] != nil else { return }
+        recordSlotTimes(now: now)
+        incoming[slot] = nil
+    }
 
     /// The number of incoming links that have a slot.
     var incomingCount: Int { incoming.values.count { !$0.isEvicted } }

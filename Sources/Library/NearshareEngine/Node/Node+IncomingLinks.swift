@@ -166,11 +166,11 @@ extension Node {
 
     /// Records that a link has joined a session of this node.
     func recordMember(_ id: PeerID, _ slot: LinkRegistry.Slot) {
-        state.withLock { $0.links.recordMember(id, slot, limits: settings.limits) }
+        state.withLock { $0.links.recordMember(id, slot, limits: settings.limits, now: settings.clock()) }
     }
 
     /// Releases the slot of a link that has ended.
-    func release(_ slot: LinkRegistry.Slot) { state.withLock { $0.links.release(slot) } }
+    func release(_ slot: LinkRegistry.Slot) { state.withLock { $0.links.release(slot, now: settings.clock()) } }
 
     /// Handles an incoming link until it ends.
     /// - Parameters:
