@@ -35,6 +35,16 @@ struct ContactMonitorTests {
         #expect(!isRelevant)
     }
 
+    @Test("where the directory is gone, the files may have changed after each interval")
+    func removedDirectory() throws {
+        // The kernel removes the watch once the directory is closed as well.
+        let monitor = try #require(ContactMonitor(of: state()))
+        #expect(monitor.interval == nil)
+        #expect(rmdir(scratch("state")) == 0)
+        #expect(monitor.waitForChange())
+        #expect(monitor.interval != nil)
+    }
+
     @Test("a monitor that is closed ends the wait")
     func ends() async throws {
         let monitor = try #require(ContactMonitor(of: state()))

@@ -5,12 +5,12 @@ internal import Synchronization
 /// Changes of the files that contacts are read from: the trust store and the address book (inotify(7)).
 package final class ContactMonitor: FileMonitor {
     private static let names: Set<String> = [StateDirectory.trustFileName, StateDirectory.contactFileName]
-    /// Interval at which the files may have changed where the kernel has no watches left.
+    /// Interval at which the files may have changed where the kernel has no watches left, or has removed this one.
     private static let unwatchedInterval = Duration.seconds(10)
 
     private let changes: Int32
-    /// nil while the kernel reports changes.
-    private let interval: Duration?
+    /// Whether the kernel reports changes.
+    private let isWatched: Atomic<Bool>
     private let wakeup = EventFD()
     private let isClosed = Atomic(false)
 
@@ -20,14 +20,18 @@ package final class ContactMonitor: FileMonitor {
         // The files are replaced by others; a user may write over one, or move one away.
         let events = IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE
         let watch = changes >= 0 ? inotify_add_watch(changes, directory.path, UInt32(events)) : -1
-        interval = watch >= 0 ? nil : Self.unwatchedInterval
+        isWatched = Atomic(watch >= 0)
         guard wakeup.isOpen else { return nil }
     }
 
     deinit { if changes >= 0 { Glibc.close(changes) } }
 
+    /// The interval at which the files may have changed; nil while the kernel reports changes.
+    var interval: Duration? { isWatched.load(ordering: .relaxed) ? nil : Self.unwatchedInterval }
+
     package func waitForChange() -> Bool {
         while !isClosed.load(ordering: .acquiring) {
+            let interval = self.interval
             let events = DescriptorPoll.wait(for: changes, .readable, wakeup: wakeup, timeout: interval)
             guard !isClosed.load(ordering: .acquiring) else { return false }
             if interval != nil || (events.contains(.readable) && readChanges()) { return true }
@@ -55,6 +59,8 @@ package final class ContactMonitor: FileMonitor {
                 while position + MemoryLayout<inotify_event>.size <= count {
                     let event = raw.loadUnaligned(fromByteOffset: position, as: inotify_event.self)
                     position += MemoryLayout<inotify_event>.size
+                    // The directory was deleted, or its file system unmounted.
+                    if event.mask & UInt32(IN_IGNORED) != 0 { isWatched.store(false, ordering: .relaxed) }
                     let end = min(position + Int(event.len), count)
                     let name = String(decoding: raw[position..<end].prefix(while: { $0 != 0 }), as: UTF8.self)
                     if name.isEmpty || Self.names.contains(name) { isRelevant = true }
