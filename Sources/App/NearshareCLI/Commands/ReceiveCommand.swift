@@ -216,7 +216,7 @@ struct ReceiveCommand: ConfinedCommand {
                 machine: machine, node: node, listener: listener, controller: controller, reporter: reporter,
                 settings: followerSettings)
             defer { successor.withLock { $0 = follower.successor } }
-            if service != nil { notice.show(.own(port: listener.port)) }
+            if service != nil { notice.show(ReceiverPort.State(port: listener.port)) }
             do {
                 context.interruption.begin { cause in
                     controller.interrupt(node, cause)
