@@ -85,6 +85,21 @@ struct KnownPeerEditorTests {
         #expect(try anna.machine.trust.read()[identity.fingerprint] == nil)
     }
 
+    @Test("K2: the name that a renamed peer calls itself neither blocks nor forgets it")
+    func ownNameOfRenamedPeer() throws {
+        let anna = try user(knowing: 1)
+        let editor = KnownPeerEditor(anna.machine)
+        _ = try editor.rename("peer 0", to: DisplayName("Zed"))
+        for change in [editor.block, editor.forget] {
+            let failure = #expect(throws: CommandFailure.self) { try change("Peer 0") }
+            #expect(failure?.status == .peerNotFound)
+            #expect(failure?.message.contains("use the id \(fingerprint(0).peerID) if you mean Zed") == true)
+        }
+        #expect(try anna.trust(in: fingerprint(0)) == .seen)
+        #expect(try editor.block("zed").id == fingerprint(0).peerID)
+        #expect(try editor.forget(fingerprint(0).peerID.hex).id == fingerprint(0).peerID)
+    }
+
     @Test("a command that is refused, or changes nothing, writes nothing")
     func refused() throws {
         let anna = try stage.user("anna")

@@ -53,12 +53,13 @@ package struct KnownPeerEditor: Sendable {
     }
 
     /// Blocks a peer that is known, or whose key was only announced.
-    /// - Throws: ``CommandFailure`` also when the address book is full.
+    /// - Throws: ``CommandFailure`` also for the name that a renamed peer calls itself, and when the address book is full.
     package func block(_ text: String) throws -> NamedKey {
         try refuseOwn(text)
         let contacts = try machine.contacts.read()
         return try update { trust throws(CommandFailure) in
             let key = try trust.requireMetPeer(named: text, contacts)
+            try Self.refuseOtherName(text, of: key)
             guard trust.block(key.fingerprint, named: key.name, at: SystemClock.wall()) else { throw .addressBookFull }
             return key
         }
@@ -91,14 +92,26 @@ package struct KnownPeerEditor: Sendable {
     }
 
     /// Removes a peer, its keys and the answers to its offers: it is new the next time.
+    /// - Throws: ``CommandFailure`` also for the name that a renamed peer calls itself.
     package func forget(_ text: String) throws -> NamedKey {
         try refuseOwn(text)
         let key = NamedKey(try machine.trust.read().requirePeer(named: text))
+        try Self.refuseOtherName(text, of: key)
         // Three files. The one that finds the peer is last, so that the user can repeat a command that has failed.
         try machine.contacts.update { $0.remove(key.fingerprint) }
         try AnsweredOfferFile(in: machine.state).update { $0.removeAll(of: key.fingerprint) }
         try machine.trust.update { $0.remove(key.fingerprint) }
         return key
+    }
+
+    /// Refuses the name that a renamed peer calls itself: the peer has chosen it, and another one, which is in no file, may be meant
+    /// (K2). Unblocking does not restore a friend, and forgetting restores nothing.
+    private static func refuseOtherName(_ text: String, of key: NamedKey) throws(CommandFailure) {
+        guard key.isSelectedByOtherName(text) else { return }
+        throw CommandFailure(
+            .peerNotFound,
+            "\(TerminalText.escaped(text)) is only the name that \(key.name.shown) calls itself, and may be that of another peer; use "
+                + "the id \(key.id) if you mean \(key.name.shown)")
     }
 
     /// Refuses a text that names this machine, and no peer that was met.

@@ -25,6 +25,13 @@ package struct NamedKey: Sendable, Hashable, NamedPeer {
             trustLabel: TrustStatus.known(known.entry.trust, isFriend: known.entry.isFriend).listText)
     }
 
+    /// Whether a text selects the peer only by the name that it calls itself beside its local one: another peer may have that name (K2).
+    func isSelectedByOtherName(_ text: String) -> Bool {
+        let wanted = text.lowercased()
+        return otherName?.claimed.lowercased() == wanted
+            && ![name.claimed.lowercased(), id.hex, fingerprint.hex].contains(wanted)
+    }
+
     /// The key that a text selects: a fingerprint, an id, a name or the beginning of one.
     /// - Returns: nil when no key matches.
     /// - Throws: ``CommandFailure`` when several keys match.
