@@ -627,6 +627,62 @@ struct FriendCandidateTests {
         #expect(failure?.kind == .ambiguous)
     }
 
+    @Test("K2: the beginning of a known peer's name, and the own name of a renamed one, add no other peer that has it")
+    func besideAnother() async throws {
+        let machine = try machine(isProven: true)
+        let (benjamin, zoe, given) = (try DisplayName("benjamin"), try DisplayName("zoe"), try DisplayName("Zed"))
+        try machine.trust.update { trust in
+            _ = trust.introduce(fingerprint(9), claiming: benjamin, as: benjamin, at: day)
+            _ = trust.introduce(fingerprint(8), claiming: zoe, as: given, at: day)
+        }
+        let resolver = FriendResolver(machine)
+        let other = try #require(try FriendCandidate(known: anna.peerID.hex, on: machine))
+        func known(_ match: FriendResolver.Match) -> Fingerprint? {
+            if case .authenticated(let candidate) = match { candidate.fingerprint } else { nil }
+        }
+        for (text, key) in [("benj", fingerprint(9)), ("zoe", fingerprint(8))] {
+            // The one that proves its key nearby is another one.
+            let nearby = await #expect(throws: CommandFailure.self) { try await resolver.find(text) { other } }
+            #expect(nearby?.status == .peerNotFound, "\(text)")
+            for id in [other.fingerprint.peerID, key.peerID] { #expect(nearby?.message.contains(id.hex) == true, "\(text)") }
+            let away = try await resolver.find(text) { throw NodeError.notFound(text, nearby: []) }
+            #expect(known(away) == key)
+            let alone = try await resolver.find(text) { throw NetworkNotice.SearchFailure(text: text) }
+            #expect(known(alone) == key)
+            // A friend is one already.
+            try machine.trust.update { _ = $0.setFriend(key, to: true) }
+            let friend = try await resolver.find(text) {
+                Issue.record("a search for a friend")
+                return other
+            }
+            #expect(known(friend) == key)
+        }
+    }
+
+    @Test("K2: the beginning of a known peer's name adds no peer where another one has it in the mesh of the running node")
+    func besideAnotherInMesh() async throws {
+        let (machine, name) = (try machine(isProven: true), try DisplayName("benjamin"))
+        try machine.trust.update { _ = $0.introduce(fingerprint(9), claiming: name, as: name, at: day) }
+        let contact = Contact(
+            id: fingerprint(8).peerID, name: try DisplayName("benj"), trustStatus: .new, isNear: true, software: .phone,
+            hasKeys: false)
+        let role = try #require(try PrimaryRole.claimIfFree(on: machine))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await role.serve(FindingNode(contact)) }
+            defer { group.cancelAll() }
+            let failure = await #expect(throws: CommandFailure.self) {
+                try await FriendResolver(machine).find("benj") { throw NodeError.notFound("benj", nearby: []) }
+            }
+            #expect(failure?.status == .peerNotFound)
+            for byte in [8, 9] as [UInt8] { #expect(failure?.message.contains(fingerprint(byte).peerID.hex) == true) }
+        }
+    }
+
+    @Test func `a search on a machine without a network ends like any peer that was not found`() {
+        let failure = CommandFailure(NetworkNotice.SearchFailure(text: "zoe"))
+        #expect(failure.status == .peerNotFound && failure.message.hasPrefix("zoe was not found: this machine has no network"))
+    }
+
     @Test func `only a peer whose key is not known is looked for nearby`() async throws {
         let machine = try machine(isProven: true)
         let recorder = EventRecorder()

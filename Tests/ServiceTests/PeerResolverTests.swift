@@ -7,19 +7,26 @@ import Testing
 @testable import NearshareMesh
 @testable import NearshareService
 
-/// A running node of which only the search is asked for.
-private final class FindingNode: NodeClient {
+/// A running node of which only the search and the contacts are asked for.
+final class FindingNode: NodeClient {
     let contact: Contact
+    private let others: [Contact]
     let names = Mutex<[String]>([])
 
-    init(_ contact: Contact) {
+    /// - Parameter others: the contacts besides the one that each search finds.
+    init(_ contact: Contact, besides others: [Contact] = []) {
         self.contact = contact
+        self.others = others
     }
 
     func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
-        guard case .find(let name, _) = request else { throw ControlFailure(.refused, "not asked for") }
-        names.withLock { $0.append(name) }
-        return .contact(contact)
+        switch request {
+        case .contacts: return .contacts([contact] + others)
+        case .find(let name, _):
+            names.withLock { $0.append(name) }
+            return .contact(contact)
+        default: throw ControlFailure(.refused, "not asked for")
+        }
     }
 
     func events() async throws(ControlFailure) -> AsyncStream<ControlEvent> { AsyncStream { $0.finish() } }

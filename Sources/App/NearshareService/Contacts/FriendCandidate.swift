@@ -6,9 +6,9 @@ package struct FriendCandidate: Sendable {
     package let name: DisplayName
     package let isVerified: Bool
     package let isFriend: Bool
-    /// Whether the text that has found the peer among the known ones is only the beginning of its name, which may be that of another
-    /// peer nearby as well.
-    package private(set) var isFoundByBeginning = false
+    /// Whether the text that has found the peer among the known ones may mean another peer nearby as well: it is only the beginning of
+    /// the peer's name, or the name that the peer calls itself beside its local one.
+    private(set) var mayMeanAnotherPeer = false
     /// Whether the peer is in the trust store.
     private let isKnown: Bool
     /// Puts a peer that is not known into the trust store.
@@ -22,11 +22,10 @@ package struct FriendCandidate: Sendable {
         let trust = try machine.trust.read()
         if let known = try trust.peer(named: text) {
             let id = known.fingerprint.peerID
-            let (name, ownName) = (known.entry.name, known.entry.otherName)
-            try self.init(known.fingerprint, name, known.entry) { _ in }
-            isFoundByBeginning =
+            try self.init(known.fingerprint, known.entry.name, known.entry) { _ in }
+            mayMeanAnotherPeer =
                 PeerID(hex: text) != id && Fingerprint(hex: text) != known.fingerprint
-                && !trust.isWholeName(text, of: name, id) && ownName?.claimed.lowercased() != text.lowercased()
+                && !trust.isWholeName(text, of: known.entry.name, id)
             return
         }
         // Not by name: a peer that was met may have the name of the one that is meant.

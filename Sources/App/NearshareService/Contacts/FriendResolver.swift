@@ -51,23 +51,30 @@ package struct FriendResolver: Sendable {
         }
     }
 
-    /// The known peer that a text selects. By the beginning of its name only where no other peer in range has it (K2).
+    /// The known peer that a text selects. By the beginning of its name, or the name that it calls itself beside its local one, only
+    /// where no other peer in range has it (K2).
     private func find(
         _ text: String, preferring known: FriendCandidate, authenticate: () async throws -> FriendCandidate
     ) async throws -> Match {
-        guard known.isFoundByBeginning else { return .authenticated(known) }
+        // Nothing changes for a friend.
+        guard known.mayMeanAnotherPeer, !known.isFriend else { return .authenticated(known) }
+        let key = NamedKey(fingerprint: known.fingerprint, name: known.name)
         do {
-            return .authenticated(try await authenticate())
+            let found = try await authenticate()
+            guard found.fingerprint == known.fingerprint else {
+                let other = NamedKey(fingerprint: found.fingerprint, name: found.name)
+                throw CommandFailure(.peerNotFound, NameMatch.ambiguity(of: text, [key, other]))
+            }
+            return .authenticated(found)
         } catch let error as NodeError {
             switch error {
             case .ambiguous, .identityMismatch, .blocked: throw error
             // It need not be nearby. Another peer would be ambiguous.
             default: break
             }
-        } catch let failure as CommandFailure where failure.message == NetworkNotice.notFound(text) {
+        } catch is NetworkNotice.SearchFailure {
             // Without a network no other peer is nearby.
         }
-        let key = NamedKey(fingerprint: known.fingerprint, name: known.name)
         guard let contact = try await contactInRange(text), contact.id != key.id else { return .authenticated(known) }
         throw CommandFailure(.peerNotFound, NodeError.ambiguity(of: text, rows: [key.idRow, contact.idRow].sorted()))
     }

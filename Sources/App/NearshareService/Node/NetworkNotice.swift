@@ -14,6 +14,14 @@ package struct NetworkNotice: Sendable {
         }
     }
 
+    /// The failure of a search that has found no peer, on a machine without a network.
+    struct SearchFailure: Error, CustomStringConvertible {
+        /// The name of the peer, as the user typed it.
+        let text: String
+
+        var description: String { NetworkNotice.notFound(text) }
+    }
+
     private static let absence = "no network: no interface of this machine is up with an address"
     private static let advice =
         "join a Wi-Fi network or plug in a cable; until then, peers can be reached over Bluetooth at most"

@@ -30,6 +30,7 @@ package struct CommandFailure: Error, Sendable {
                 case .invalidParameter, .unavailable: .failure
                 }
             self.init(status, ErrorMessage.text(for: error))
+        case let error as NetworkNotice.SearchFailure: self.init(.peerNotFound, error.description)
         case let error as StorageError:
             self.init(error.code == .noSpace || error.code == .overLimit ? .noSpace : .failure, error.description)
         case let error as AudioError:

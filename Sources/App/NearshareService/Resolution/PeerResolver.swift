@@ -67,7 +67,7 @@ package struct PeerResolver: Sendable {
     }
 
     private func notFound(_ text: String, _ nearby: [NearbyPeer], on node: Node) -> any Error {
-        if nearby.isEmpty, node.hasNoNetwork { return CommandFailure(.peerNotFound, NetworkNotice.notFound(text)) }
+        if nearby.isEmpty, node.hasNoNetwork { return NetworkNotice.SearchFailure(text: text) }
         let trust = (try? machine.trust.read()) ?? TrustStore()
         return NodeError.notFound(text, nearby: trust.unblocked(nearby))
     }
