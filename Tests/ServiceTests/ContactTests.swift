@@ -74,6 +74,21 @@ struct NameMatchTests {
         #expect(clash?.description.contains("\n  anne  \(fingerprint(3).peerID)  new") == true)
     }
 
+    @Test("K2: a peer that claimed the name of another one, and was renamed, is not meant by that name, nor by its beginning")
+    func renamedImpostor() throws {
+        var trust = TrustStore()
+        let (anna, given) = (try DisplayName("anna"), try DisplayName("Fake anna"))
+        _ = trust.introduce(fingerprint(1), claiming: anna, as: anna, at: day)
+        trust.rename(fingerprint(1), to: nil)
+        _ = trust.introduce(fingerprint(2), claiming: anna, as: given, at: day)
+        for text in ["anna", "ann"] {
+            #expect(trust.trustedPeers(named: text).isEmpty)
+            #expect(try trust.peer(named: text)?.fingerprint == fingerprint(1))
+            try trust.requireUnambiguous(anna, fingerprint(1).peerID, selectedBy: text)
+        }
+        #expect(trust.trustedPeers(named: "fake").map(\.fingerprint) == [fingerprint(2)])
+    }
+
     @Test("an empty text, the beginning of every name, means no peer", arguments: ["", " ", "\t\n", "\u{a0}", "zoe"])
     func none(_ text: String) throws {
         #expect(try find(text) == nil)
@@ -398,7 +413,11 @@ struct ContactSnapshotTests {
         }
         let failure = #expect(throws: ControlFailure.self) { try snapshot.contact(named: "ann", with: []) }
         #expect(failure?.kind == .ambiguous && failure?.description.contains("annabelle") == true)
-        #expect(try snapshot.contact(named: "annabel", with: [])?.id == cleo.peerID)
+        // Neither by its own whole name, by which that one may be meant.
+        let whole = #expect(throws: ControlFailure.self) { try snapshot.contact(named: "annabel", with: []) }
+        #expect(whole?.kind == .ambiguous && whole?.description.contains(anna.peerID.hex) == true)
+        #expect(try snapshot.contact(named: cleo.peerID.hex, with: [])?.id == cleo.peerID)
+        #expect(try snapshot.contact(named: "annabel#\(cleo.peerID.hex.prefix(4))", with: [])?.id == cleo.peerID)
     }
 
     @Test("a blocked peer does not make another one's name ambiguous, and is found by its id")

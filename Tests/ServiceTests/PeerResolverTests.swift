@@ -226,6 +226,99 @@ struct PeerResolverTests {
         #expect(failure?.status == .peerNotFound && failure?.message.contains("\(mallory.id)  changed") == true)
     }
 
+    /// The contact that the running node has of a user in the mesh.
+    private func contact(_ user: StageUser, named name: String) throws -> Contact {
+        Contact(
+            id: user.id, name: try DisplayName(name), trustStatus: .new, isNear: true, software: .nearshare, hasKeys: false,
+            hops: 1)
+    }
+
+    @Test("K2: a name that a known peer merely claims, and its imitation of a tag, do not win over a newcomer")
+    func claimedName() async throws {
+        let (ada, bea, carl) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))
+        let tag = "bea#\(bea.id.hex.prefix(4))"
+        let imitator = try stage.user(tag)
+        for (user, name) in [(carl, "carl"), (imitator, "dora")] {
+            try ada.introduce(user.fingerprint, as: name)
+            try ada.machine.trust.update { _ = $0.rename(user.fingerprint, to: nil) }
+        }
+        for (text, claimant) in [("bea", carl), (tag, imitator)] {
+            let failures = [
+                await caughtFailure { _ = try await resolve([text], for: ada, among: [claimant, bea]) },
+                await caughtFailure { _ = try await connect(text, for: ada, among: [claimant, bea]) },
+            ]
+            for failure in failures {
+                #expect(failure?.status == .peerNotFound, "\(text)")
+                for user in [claimant, bea] { #expect(failure?.message.contains(user.id.hex) == true, "\(text)") }
+            }
+        }
+        #expect(reporter.notices.isEmpty)
+    }
+
+    @Test("K2: of several peers a blocked one is never meant, nor counted, and a known one by its stored name alone")
+    func oneOfSeveral() throws {
+        let (ada, bea, carl) = (try stage.user("ada"), try stage.user("bea"), try stage.user("carl"))
+        let (blocked, newcomer) = (try stage.user("bea"), try stage.user("bea"))
+        try meet([bea, carl], by: ada)
+        try ada.machine.trust.update { _ = $0.block(blocked.fingerprint, named: blocked.name, at: WallTime(milliseconds: 1)) }
+        func selected(_ text: String, _ peers: [(StageUser, String)]) throws -> PeerID {
+            let near = try peers.map { NearbyPeer(id: $0.0.id, name: try DisplayName($0.1), addresses: []) }
+            return try resolver(ada).requireOne(selectedBy: text, among: near).id
+        }
+        #expect(try selected("bea", [(blocked, "bea"), (newcomer, "bea")]) == newcomer.id)
+        #expect(reporter.notices.isEmpty)
+        // It calls itself otherwise now.
+        #expect(try selected("BEA", [(blocked, "bea"), (newcomer, "bea"), (bea, "box")]) == bea.id)
+        let notice = "2 devices here are called \"bea\"; using the one that you know (\(bea.id)); for another one, use its id"
+        #expect(reporter.notices == [notice])
+        for peers in [
+            [(carl, "bea"), (newcomer, "bea")], [(bea, "bea"), (carl, "bea")], [(blocked, "bea"), (blocked, "bea")],
+        ] {
+            let failure = #expect(throws: CommandFailure.self) { try selected("bea", peers) }
+            #expect(failure?.status == .peerNotFound)
+        }
+    }
+
+    @Test("K2: the beginning of a known peer's name that is the whole name of a newcomer selects neither")
+    func beginningOfKnownName() async throws {
+        let (ada, benjamin, newcomer) = (try stage.user("ada"), try stage.user("benjamin"), try stage.user("benj"))
+        try meet([benjamin], by: ada)
+        let failures = [
+            await caughtFailure { _ = try await resolve(["benj"], for: ada, among: [benjamin, newcomer]) },
+            await caughtFailure { _ = try await connect("benj", for: ada, among: [newcomer]) },
+        ]
+        for failure in failures {
+            #expect(failure?.status == .peerNotFound)
+            for user in [benjamin, newcomer] { #expect(failure?.message.contains(user.id.hex) == true) }
+        }
+        let found = try await resolve(["benja", newcomer.id.hex], for: ada, among: [benjamin, newcomer])
+        #expect(found.map { $0?.id } == [benjamin.id, newcomer.id])
+    }
+
+    @Test("K2: the own name of a renamed peer selects none where another one has it in the mesh of the running node")
+    func ownNameThroughNode() async throws {
+        let (ada, ben, other) = (try stage.user("ada"), try stage.user("ben"), try stage.user("ben"))
+        try meet([ben], by: ada)
+        let given = try DisplayName("Zed")
+        try ada.machine.trust.update { _ = $0.rename(ben.fingerprint, to: given) }
+        let running = FindingNode(try contact(ben, named: "Zed"), besides: [try contact(other, named: "ben")])
+        let role = try #require(try PrimaryRole.claimIfFree(on: ada.machine))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await role.serve(running) }
+            defer { group.cancelAll() }
+            try await withNode(try ada.settings()) { node in
+                let failure = await caughtFailure { _ = try await resolver(ada, .mesh).resolve("ben", on: node) }
+                #expect(failure?.status == .peerNotFound)
+                for user in [ben, other] { #expect(failure?.message.contains(user.id.hex) == true) }
+                guard case .node(let found) = try await resolver(ada, .mesh).resolve("zed", on: node) else {
+                    Issue.record("not found through the node")
+                    return
+                }
+                #expect(found.id == ben.id)
+            }
+        }
+    }
+
     @Test("K2: a name that two known peers use means neither")
     func twoKnownPeers() async throws {
         let (ada, bea, other) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))

@@ -4,7 +4,7 @@ package import Nearshare
 package protocol NamedPeer {
     var id: PeerID { get }
     var name: DisplayName { get }
-    /// The name that the peer has claimed when it was last recorded, where the user has given it another one.
+    /// The name that the peer claimed when it was last met, where the user has given it another one, and it is no other peer's.
     var otherName: DisplayName? { get }
     /// The trust in the peer, as lists show it; nil where it is not known.
     var trustLabel: String? { get }

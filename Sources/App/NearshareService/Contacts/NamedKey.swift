@@ -48,8 +48,8 @@ package struct NamedKey: Sendable, Hashable, NamedPeer {
 }
 
 extension TrustStore.Entry {
-    /// The name that the peer has claimed, where the user has given it another one.
-    var otherName: DisplayName? { givenName == nil ? nil : claimedName }
+    /// The name that the peer has claimed, where the user has given it another one; nil for the name of another peer.
+    var otherName: DisplayName? { givenName == nil || isNameContested ? nil : claimedName }
 }
 
 extension TrustStore {
@@ -74,14 +74,28 @@ extension TrustStore {
             || entry(claiming: id)?.entry.name.claimed.lowercased() == wanted
     }
 
+    /// Whether a text is the name by which a known peer is listed, also with a tag, and that name is no other peer's.
+    func isStoredName(_ text: String, of id: PeerID) -> Bool {
+        guard let entry = self.entry(claiming: id)?.entry, entry.givenName != nil || !entry.isNameContested else {
+            return false
+        }
+        return entry.name.claimed.lowercased() == text.lowercased() || TaggedName(text)?.matches(entry.name, id) == true
+    }
+
     /// Refuses a peer that was found by the beginning of its name, where other known peers have the text as their name, or names
-    /// with this beginning: they may be away (K2).
+    /// with this beginning: they may be away (K2). A peer that is not known is refused by its whole name, too, where the names of known
+    /// ones begin so.
     /// - Parameters:
     ///   - name: of the peer that was found.
     ///   - text: as the user typed it.
     package func requireUnambiguous(_ name: DisplayName, _ id: PeerID, selectedBy text: String) throws(ControlFailure) {
-        guard !isWholeName(text, of: name, id) else { return }
-        let others = peers(named: text) { $0.givenName != nil || !$0.isNameContested }.filter { $0.id != id }
+        guard TaggedName(text)?.matches(name, id) != true else { return }
+        var others = peers(named: text) { $0.givenName != nil || !$0.isNameContested }.filter { $0.id != id }
+        if isWholeName(text, of: name, id) {
+            // Another peer with the same whole name is a clash, which has a message of its own.
+            let wanted = text.lowercased()
+            others.removeAll { [$0.name, $0.otherName].contains { $0?.claimed.lowercased() == wanted } }
+        }
         guard !others.isEmpty else { return }
         let found = "\(name.shown)  \(id)  \(trustStatus(claiming: id, named: name).listText)"
         let list = (others.map(\.idRow) + [found]).sorted().map { "\n  \($0)" }.joined()

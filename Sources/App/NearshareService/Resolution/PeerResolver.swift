@@ -139,7 +139,8 @@ package struct PeerResolver: Sendable {
     }
 
     /// Finds a trusted peer by its key. Reports which one is used where other peers nearby have its name (K2).
-    /// - Throws: ``CommandFailure`` where the text is only the beginning of its name, and another peer nearby has it as its whole name.
+    /// - Throws: ``CommandFailure`` where the text is only the beginning of its name, or the name that it calls itself beside its local
+    ///   one, and another peer nearby has it as its whole name.
     private func resolveTrusted(
         _ key: NamedKey, selectedBy text: String, on node: Node, _ find: () async throws -> Destination
     ) async throws -> Destination {
@@ -175,6 +176,8 @@ package struct PeerResolver: Sendable {
             case .node(let contact):
                 let contacts = (try? await withRunningNode(of: machine) { try await $0.contacts() }) ?? []
                 if let notice = SharedName.notice(for: contact, among: contacts) { reporter.report(.notice(notice)) }
+                let near = contacts.filter { $0.isNear && $0.software != .blueChat && isOwner($0.id, $0.name) }
+                owners.withLock { owners in for peer in near { owners[peer.id] = peer.name } }
             case .everyone: break
             }
             let trust = (try? machine.trust.read()) ?? TrustStore()
@@ -186,9 +189,9 @@ package struct PeerResolver: Sendable {
             guard rows.isEmpty else {
                 throw CommandFailure(.peerNotFound, NodeError.ambiguity(of: text, rows: ([key.idRow] + rows).sorted()))
             }
+            let namesakes = others.withLock { $0 }.filter { !trust.trustStatus(claiming: $0, named: key.name).isBlocked }
             let notice = SharedName.notice(
-                for: key.name, key.id, trust.trustStatus(of: key.fingerprint, claiming: key.name),
-                otherCount: others.withLock(\.count))
+                for: key.name, key.id, trust.trustStatus(of: key.fingerprint, claiming: key.name), otherCount: namesakes.count)
             if let notice { reporter.report(.notice(notice)) }
             return destination
         }
@@ -328,27 +331,34 @@ package struct PeerResolver: Sendable {
                 throw CommandFailure(.notTrusted, mismatch)
             }
         }
+        let found: NearbyPeer
         do {
-            let found = try await node.find(text, timeout: Timeout.connection, on: media, knownAs: idsListed(as: text))
-            if PeerID(hex: text) == nil { try trust.requireUnambiguous(found.name, found.id, selectedBy: text) }
-            return found.destination
+            found = try await node.find(text, timeout: Timeout.connection, on: media, knownAs: idsListed(as: text))
         } catch NodeError.ambiguous(let text, let peers) {
-            return try requireOnlyContact(selectedBy: text, among: peers).destination
+            found = try requireOne(selectedBy: text, among: peers)
         }
+        if PeerID(hex: text) == nil { try trust.requireUnambiguous(found.name, found.id, selectedBy: text) }
+        return found.destination
     }
 
-    /// The only one of several peers nearby that the user has decided about, where the text is its whole name: other keys do not
-    /// take the name away (K2). Reports which one is used.
+    /// The one of several peers nearby that a text selects: the only one that is not blocked, or the only one that the user has decided
+    /// about, where the text is its stored name. Other keys do not take that name away, while a name that it merely claims now may be that
+    /// of a new peer (K2). Reports which one is used.
     /// - Throws: ``CommandFailure`` where there is none, or more than one. A peer that only a rule has accepted counts as new: it may
     ///   have come first with the name.
-    private func requireOnlyContact(
-        selectedBy text: String, among peers: [NearbyPeer]
-    ) throws(CommandFailure) -> NearbyPeer {
+    func requireOne(selectedBy text: String, among peers: [NearbyPeer]) throws(CommandFailure) -> NearbyPeer {
         let trust = (try? machine.trust.read()) ?? TrustStore()
-        let contacts = peers.filter { peer in trust.entry(claiming: peer.id).map { trust.isContact($0.fingerprint) } ?? false }
-        guard contacts.count == 1, let peer = contacts.first, trust.isWholeName(text, of: peer.name, peer.id),
+        let unblocked = peers.filter { !trust.trustStatus(claiming: $0.id, named: $0.name).isBlocked }
+        if unblocked.count == 1 { return unblocked[0] }
+        let tag = TaggedName(text)
+        let contacts = unblocked.filter { peer in
+            trust.entry(claiming: peer.id).map { trust.isContact($0.fingerprint) } ?? false
+        }
+        guard contacts.count == 1, let peer = contacts.first, trust.isStoredName(text, of: peer.id),
+            !unblocked.contains(where: { $0.id != peer.id && tag?.matches($0.name, $0.id) == true }),
+            let name = trust.entry(claiming: peer.id)?.entry.name,
             let notice = SharedName.notice(
-                for: peer.name, peer.id, trust.trustStatus(claiming: peer.id, named: peer.name), otherCount: peers.count - 1)
+                for: name, peer.id, trust.trustStatus(claiming: peer.id, named: name), otherCount: unblocked.count - 1)
         else { throw CommandFailure(.peerNotFound, ambiguity(of: text, peers)) }
         reporter.report(.notice("\(notice); for another one, use its id"))
         return peer
@@ -460,7 +470,7 @@ package struct PeerResolver: Sendable {
         do {
             destination = try await search(name, on: node, timeout: timeout, media: media)
         } catch NodeError.ambiguous(let text, let peers) {
-            let peer = try requireOnlyContact(selectedBy: text, among: peers)
+            let peer = try requireOne(selectedBy: text, among: peers)
             destination = withLastAddress(peer.destination, on: media)
         }
         if let id = destination.id, let name = destination.name {
@@ -521,7 +531,7 @@ package struct PeerResolver: Sendable {
         do {
             peer = try await mesh.find(name, knownAs: idsListed(as: name), timeout: timeout)
         } catch NodeError.ambiguous(let text, let peers) {
-            peer = try await mesh.find(requireOnlyContact(selectedBy: text, among: peers).id.hex, timeout: .zero)
+            peer = try await mesh.find(requireOne(selectedBy: text, among: peers).id.hex, timeout: .zero)
         }
         recordFound(peer.id, peer.name, .mesh)
         return .mesh(mesh, peer)
