@@ -213,6 +213,57 @@ import Testing
         }
     }
 
+    enum StreamEnd: CaseIterable, Sendable {
+        case finish, reset, cut
+        /// There is no stream.
+        case missing
+    }
+
+    @Test(
+        "leaving waits for a member that does not answer as long as a stream from it has not ended, and no longer",
+        arguments: LinkKind.allCases, StreamEnd.allCases)
+    func leavesUnanswered(_ linkKind: LinkKind, end: StreamEnd) async throws {
+        let network = TestNetwork(linkKind)
+        // Like a member of an earlier version, it skips the announcement.
+        let silent = HostileMember(TestNetwork.identity(9))
+        try await withNode(network.settings(0)) { node in
+            let listener = try node.listen()
+            let link = try await silent.connect(to: listener.port, over: network.settings(9).transport)
+            defer { link.close() }
+            async let joined = listener.sessionInvitations.first { _ in true }?.accept(Self.settings)
+            try await silent.join(link)
+            let session = try #require(await joined)
+            try await session.waitUntilConnected(to: silent.id)
+            let id = StreamID(rawValue: 3)
+            var stream: ByteStream?
+            if end != .missing {
+                link.say(StreamFrame.open(id, .bytes, StreamName("numbers")!).encoded)
+                link.say(StreamFrame.data(id, [1, 2, 3]).encoded)
+                stream = await session.streams.first { _ in true }
+                try #require(stream != nil)
+            }
+            let start = SystemClock.monotonic()
+            async let undelivered = session.leave(waiting: .seconds(100))
+            try await link.wait { frame in
+                if case .leaving(_, isDone: false)? = try? SessionFrame(decoding: frame[...]) { true } else { false }
+            }
+            if end != .missing {
+                // Longer than the time in which all members are waited for.
+                let isOver = await withTimeout(.milliseconds(1_500)) { await session.ended != nil }
+                #expect(isOver == nil, "the session was over before the stream")
+            }
+            switch end {
+            case .finish: link.say(StreamFrame.finish(id).encoded)
+            case .reset: link.say(StreamFrame.reset(id, .cancelled).encoded)
+            case .cut: stream?.cut()
+            case .missing: break
+            }
+            #expect(await undelivered.isEmpty)
+            #expect(SystemClock.monotonic() - start < .seconds(50))
+            withExtendedLifetime(stream) {}
+        }
+    }
+
     /// Reads streams to their ends.
     /// - Returns: the number of bytes of each.
     private static func readStreams(of session: Session, count: Int) async throws -> [Int] {

@@ -20,6 +20,8 @@ final class LinkStreams: Sendable {
         var hasEndedWriting = false
         /// Streams in ``LinkStreams/opened`` that the session has not handled.
         var unhandledCount = 0
+        /// Called when the last stream has ended of which the peer's end was awaited; nil while the session is not being left.
+        var onIncomingEnd: Waker?
     }
 
     /// Receives the bytes of a stream; nil when no more will come: at its end, and when it was reset.
@@ -128,8 +130,8 @@ final class LinkStreams: Sendable {
         // Released without the lock: a reader or waiter may hold the last reference to a stream, whose release takes the lock.
         let (waiting, held) = state.withLock { state in
             state.isClosed = true
-            defer { (state.waiting, state.readers, state.producer) = ([:], [:], nil) }
-            return (state.waiting.values.flatMap { $0 }, (state.readers, state.producer))
+            defer { (state.waiting, state.readers, state.producer, state.onIncomingEnd) = ([:], [:], nil, nil) }
+            return (state.waiting.values.flatMap { $0 }, (state.readers, state.producer, state.onIncomingEnd))
         }
         withExtendedLifetime(held) {
             for waiter in waiting { waiter() }
@@ -164,6 +166,13 @@ final class LinkStreams: Sendable {
 
     /// Whether the program holds a stream of which the peer's end has not arrived.
     var hasIncoming: Bool { state.withLock { !$0.isClosed && $0.streams.hasIncoming } }
+
+    /// Sets the closure that is called, without a lock, each time when ``hasIncoming`` becomes false, except by the end of the link.
+    func setIncomingEndHandler(_ onIncomingEnd: @escaping Waker) {
+        state.withLock { state in
+            if !state.isClosed { state.onIncomingEnd = onIncomingEnd }
+        }
+    }
 
     /// Whether the session has handled all streams that the peer has opened.
     var areAllHandled: Bool { state.withLock { $0.unhandledCount == 0 } }
@@ -326,6 +335,7 @@ final class LinkStreams: Sendable {
     @discardableResult
     private func update<Result>(_ body: (inout State) -> Result) -> Result {
         let (result, waiting) = state.withLock { state in
+            let hadIncoming = state.onIncomingEnd != nil && state.streams.hasIncoming
             let result = body(&state)
             var waiting: [Waker] = []
             for event in state.streams.drainEvents() {
@@ -344,6 +354,9 @@ final class LinkStreams: Sendable {
                 case .readable(let id), .writable(let id), .finished(let id), .reset(let id, _):
                     waiting += state.waiting.removeValue(forKey: id) ?? []
                 }
+            }
+            if hadIncoming, !state.streams.hasIncoming, let onIncomingEnd = state.onIncomingEnd {
+                waiting.append(onIncomingEnd)
             }
             return (result, waiting)
         }

@@ -66,6 +66,8 @@ extension Session {
     /// Announces on a link that this node leaves, once both ends have agreed to join.
     func announceDeparture(on link: SessionLink) {
         guard link.isComplete.load(ordering: .acquiring), link.departure.withLock({ $0.announce() }) else { return }
+        // Before the wait for streams from a member that does not answer.
+        link.driver.streams.setIncomingEndHandler { [progress] in progress.notifyAll() }
         link.driver.send(.leaving(id, isDone: false))
     }
 
