@@ -55,6 +55,30 @@ import Testing
         #expect(throws: StreamError.notOpen) { try b.write([1], on: id) }
     }
 
+    @Test("a finished stream of a program is unsent until its end is sent, and one of a relayed link is none of a program's")
+    func unsent() throws {
+        var (a, b) = pair()
+        let ids = [try a.open(.bytes, name), try a.open(.relay, name)]
+        for id in ids {
+            // More than the window, without credit.
+            for _ in 0..<2 {
+                let count = try a.write([UInt8](repeating: 1, count: 200_000)[...], on: id)
+                #expect(count == 200_000)
+                try exchange(&a, &b)
+            }
+            try a.finish(id)
+            a.abandon(id)
+            try exchange(&a, &b)
+        }
+        #expect(a.unsentFinished == [ids[0]] && a.unsentCount == 1)
+        while !a.unsentFinished.isEmpty {
+            let bytes = try readAll(&b, ids[0])
+            #expect(!bytes.isEmpty)
+            try exchange(&a, &b)
+        }
+        #expect(a.unsentCount == 0 && a.count == 2)
+    }
+
     @Test("R1: a peer that opens streams without reading the answers is stopped") func floodOfOpens() throws {
         var streams = ByteStreams(role: .responder)
         var count: UInt32 = 0

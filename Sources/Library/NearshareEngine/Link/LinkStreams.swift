@@ -270,7 +270,7 @@ final class LinkStreams: Sendable {
         wake()
     }
 
-    /// Resets a stream that the program has released.
+    /// Releases a stream that the program no longer uses. A finished one still sends its bytes; any other one is reset.
     func abandon(_ id: StreamID) {
         end(id) { $0.abandon(id) }
     }
@@ -301,7 +301,7 @@ final class LinkStreams: Sendable {
         }
     }
 
-    /// Waits until the bytes of all finished streams are sent, or the link or the task has ended.
+    /// Waits until the bytes of all finished streams of programs are sent, or the link or the task has ended.
     func waitUntilFinishedStreamsAreSent() async {
         while !Task.isCancelled, let id = state.withLock({ $0.isClosed ? nil : $0.streams.unsentFinished.first }) {
             await wait(on: id) { !$0.unsentFinished.contains(id) }

@@ -78,9 +78,11 @@ package struct ByteStreams: Sendable {
     /// Whether the stream has neither ended nor been reset.
     package func isOpen(_ id: StreamID) -> Bool { streams[id] != nil }
 
-    /// The streams whose end the program has written, and whose bytes are not all sent.
+    /// The programs' streams whose end the program has written, and whose bytes are not all sent. Those of relayed links are none of
+    /// them: what a relayed link carries, its own two ends agree about.
     package var unsentFinished: [StreamID] {
-        streams.filter { $0.value.sending.isFinishing && !$0.value.sending.isFinished }.map(\.key).sorted()
+        streams.filter { $0.value.purpose == .bytes && $0.value.sending.isFinishing && !$0.value.sending.isFinished }
+            .map(\.key).sorted()
     }
 
     /// The number of programs' streams of which bytes or the end, as far as the program has written them, are not sent.
