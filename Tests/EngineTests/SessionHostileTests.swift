@@ -251,6 +251,87 @@ import Testing
         }
     }
 
+    @Test(
+        "Q8: a relayed link that one end resets ends at the other, and frees its place, whatever the other end does not read",
+        arguments: LinkKind.allCases)
+    func resetsRelays(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        let ends = [8, 9].map { HostileMember(TestNetwork.identity($0)) }
+        try await withNode(network.settings(0)) { node in
+            let listener = try node.listen()
+            var arriving = listener.sessionInvitations.makeAsyncIterator()
+            var links: [HostileLink] = []
+            defer { for link in links { link.close() } }
+            var invitations: [SessionInvitation] = []
+            // Both before the first is accepted: a session takes no invitation of its own.
+            for end in ends {
+                let link = try await end.connect(to: listener.port, over: network.settings(9).transport)
+                links.append(link)
+                link.say(SessionFrame.invite(end.session, timeout: .seconds(30), proof: [], context: []).encoded)
+                invitations.append(try #require(await arriving.next()))
+            }
+            for (number, invitation) in invitations.enumerated() {
+                let session = try invitation.accept(Self.settings)
+                try await links[number].wait { frame in
+                    if case .accept? = try? SessionFrame(decoding: frame[...]) { true } else { false }
+                }
+                links[number].say(StreamFrame.open(StreamID(rawValue: 1), .messages, StreamName("")!).encoded)
+                try await session.waitUntilConnected(to: ends[number].id)
+            }
+            let (origin, target) = (links[0], links[1])
+            let name = RelayName.to(ends[1].id).streamName
+            var last: UInt32 = 1
+            for byteCount in [0, 1_000, 600_000, 0] {
+                var (opened, onward): ([StreamID], [StreamID]) = ([], [])
+                // Both places of the path, which may become free a moment after the reset.
+                while onward.count < ForwardedRelays.maximumCount {
+                    last += 2
+                    let id = StreamID(rawValue: last)
+                    let knownCount = Self.openedRelays(on: target).count
+                    origin.say(StreamFrame.open(id, .relay, name).encoded)
+                    try await firstResult(
+                        of: { try await origin.waitUntil { Self.resets(on: $0).contains(id) } },
+                        { try await target.waitUntil { Self.openedRelays(on: $0).count > knownCount } })
+                    guard let next = Self.openedRelays(on: target).dropFirst(knownCount).first else { continue }
+                    opened.append(id)
+                    onward.append(next)
+                    try await Self.send(byteCount, on: id, of: origin)
+                }
+                for id in opened { origin.say(StreamFrame.reset(id, .cancelled).encoded) }
+                for id in onward { try await target.waitUntil { Self.resets(on: $0).contains(id) } }
+            }
+        }
+    }
+
+    /// Sends zeros on a stream, as far and as soon as the other end permits it.
+    private static func send(_ byteCount: Int, on id: StreamID, of link: HostileLink) async throws {
+        var sentCount = 0
+        while sentCount < byteCount {
+            let (sent, piece) = (sentCount, min(16 << 10, byteCount - sentCount))
+            try await link.waitUntil { Self.limit(of: id, on: $0) >= UInt64(sent + piece) }
+            link.say(StreamFrame.data(id, [UInt8](repeating: 0, count: piece)[...]).encoded)
+            sentCount += piece
+        }
+    }
+
+    private static func limit(of id: StreamID, on link: HostileLink) -> UInt64 {
+        streamFrames(on: link).reduce(StreamFrame.initialWindow) { limit, frame in
+            if case .credit(id, let new) = frame { new } else { limit }
+        }
+    }
+
+    private static func resets(on link: HostileLink) -> [StreamID] {
+        streamFrames(on: link).compactMap { if case .reset(let id, _) = $0 { id } else { nil } }
+    }
+
+    private static func openedRelays(on link: HostileLink) -> [StreamID] {
+        streamFrames(on: link).compactMap { if case .open(let id, .relay, _) = $0 { id } else { nil } }
+    }
+
+    private static func streamFrames(on link: HostileLink) -> [StreamFrame] {
+        link.frames.compactMap { try? StreamFrame(decoding: $0[...]) }
+    }
+
     @Test("R7, S7: only the member that sends an invalid roster is disconnected", arguments: LinkKind.allCases)
     func malformed(_ linkKind: LinkKind) async throws {
         try await withScene(linkKind) { scene in

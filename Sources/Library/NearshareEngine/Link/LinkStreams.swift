@@ -308,6 +308,13 @@ final class LinkStreams: Sendable {
         }
     }
 
+    /// Waits until the peer has reset a stream, or the stream, its link or the task has ended.
+    /// - Returns: whether the peer has reset it.
+    func waitUntilReset(_ id: StreamID) async -> Bool {
+        while !Task.isCancelled, state.withLock({ !$0.isClosed && $0.streams.isOpen(id) }) { await wait(on: id) { _ in false } }
+        return state.withLock { $0.streams.isReset(id) }
+    }
+
     /// The number of programs' streams whose bytes, as far as they were written, are not all sent.
     var unsentCount: Int { state.withLock { $0.streams.unsentCount } }
 

@@ -60,6 +60,10 @@ public final class ByteStream: Sendable {
         streams.reset(id, because: .refused)
     }
 
+    /// Waits until the peer has reset the stream, or the stream, its link or the task has ended.
+    /// - Returns: whether the peer has reset it.
+    func waitUntilReset() async -> Bool { await streams.waitUntilReset(id) }
+
     // MARK: On threads that may block
 
     func readBlocking(upTo limit: Int) throws(StreamError) -> [UInt8]? { try streams.readBlocking(id, upTo: limit) }

@@ -40,20 +40,34 @@ extension Session {
         }
     }
 
-    /// Moves bytes both ways; each direction waits for its reader. Where one of the streams is lost, what has arrived on it is still
-    /// passed on; the far end sees by the encryption whether it is all.
+    /// Moves bytes both ways; each direction waits for its reader. When the peer resets one of the streams, the other one is reset as
+    /// well. Where the link of one has ended, what has arrived on it is still passed on: its far end may have left in order, and the
+    /// other one sees by the encryption whether it is all.
     private static func relayBytes(between one: ByteStream, and other: ByteStream) async {
-        await withDiscardingTaskGroup { group in
-            for (source, target) in [(one, other), (other, one)] {
-                group.addTask {
-                    do {
-                        for try await bytes in source { try await target.write(bytes) }
-                    } catch {
-                        // The other direction sees it too, and ends.
-                    }
-                    target.finish()
-                }
+        let directions = [(one, other), (other, one)]
+        await withDiscardingTaskGroup { resetting in
+            for (source, target) in directions {
+                // Also while both directions wait, for a reader and for bytes.
+                resetting.addTask { if await source.waitUntilReset() { target.cut() } }
             }
+            await withDiscardingTaskGroup { copying in
+                for (source, target) in directions { copying.addTask { await Self.copyBytes(from: source, to: target) } }
+            }
+            resetting.cancelAll()
         }
+    }
+
+    /// Copies bytes until the end of the source, or of the link of one of both.
+    private static func copyBytes(from source: ByteStream, to target: ByteStream) async {
+        do {
+            for try await bytes in source { try await target.write(bytes) }
+        } catch let error as StreamError where error != .notOpen {
+            // The peer has reset one of them.
+            source.cut()
+            target.cut()
+        } catch {
+            // The other direction ends by itself.
+        }
+        target.finish()
     }
 }

@@ -78,6 +78,9 @@ package struct ByteStreams: Sendable {
     /// Whether the stream has neither ended nor been reset.
     package func isOpen(_ id: StreamID) -> Bool { streams[id] != nil }
 
+    /// Whether the peer has reset the stream, and it is among the latest of those.
+    package func isReset(_ id: StreamID) -> Bool { resets.contains { $0.id == id } }
+
     /// The programs' streams whose end the program has written, and whose bytes are not all sent. Those of relayed links are none of
     /// them: what a relayed link carries, its own two ends agree about.
     package var unsentFinished: [StreamID] {
