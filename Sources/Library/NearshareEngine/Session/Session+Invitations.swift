@@ -93,9 +93,11 @@ extension Session {
             // Whole seconds, rounded up: the peer does not give up first.
             let seconds = min(rest + .nanoseconds(999_999_999), SessionFrame.maximumTimeout).components.seconds
             let invitation = SessionFrame.invite(id, timeout: .seconds(max(seconds, 1)), proof: [], context: context)
+            // One that accepts connections and says nothing leaves time for the others.
+            let share = max(rest / max(addresses.count, 1), Self.minimumAddressTime)
             let (outcome, isInvited) = await invite(
                 over: link, invitation, secret: secret, room: room, expected: destination.id,
-                as: room == nil ? .program : .room, timeout: rest)
+                as: room == nil ? .program : .room, timeout: rest, handshakeTimeout: share)
             switch outcome {
             case .success(let id): return id
             case .failure(let error):
@@ -113,12 +115,17 @@ extension Session {
         }
     }
 
+    /// Time that the handshake at one address of a peer has at least, as far as the invitation has it.
+    private static let minimumAddressTime = Duration.seconds(1)
+
     /// Invites the peer at the other end of a link.
-    /// - Parameter timeout: bound on the handshake and the answer.
+    /// - Parameters:
+    ///   - timeout: bound on the handshake and the answer.
+    ///   - handshakeTimeout: bound on the handshake alone, beside that of every link; nil for none.
     /// - Returns: the outcome, and whether the peer could receive the invitation.
     func invite(
         over link: any StreamLink, _ invitation: SessionFrame, secret: [UInt8]? = nil, room: Room?, expected: PeerID?,
-        as purpose: OutgoingSessionLink.Purpose, timeout: Duration
+        as purpose: OutgoingSessionLink.Purpose, timeout: Duration, handshakeTimeout: Duration? = nil
     ) async -> (outcome: Result<PeerID, SessionError>, isInvited: Bool) {
         let outcome = Promise<Result<PeerID, SessionError>>()
         let driver = node.makeDriver(link, .initiator)
@@ -132,7 +139,7 @@ extension Session {
         if asksUser, let expected { recordQuestion(about: expected, until: node.settings.clock() + timeout + Self.answerGrace) }
         defer { if let expected { recordQuestion(about: expected, until: nil) } }
         let deadline = node.settings.clock() + timeout
-        await withTimeout(timeout) {
+        await withTimeout(min(timeout, handshakeTimeout ?? timeout)) {
             await firstResult(of: { _ = await outgoingLink.invited.value }, { _ = await outcome.value })
         }
         let isInvited = outgoingLink.invited.current != nil
@@ -144,10 +151,11 @@ extension Session {
         driver.send(.withdraw(id))
         driver.close(.done)
         if Task.isCancelled { return (.failure(.cancelled), true) }
+        guard isInvited else { return (.failure(.timedOut("the peer at \(link.remote) did not answer in time")), false) }
         return (
             .failure(
                 awaitsTrust ? .untrusted(Self.unansweredQuestion) : .timedOut("the invitation was not answered in time")),
-            isInvited
+            true
         )
     }
 
