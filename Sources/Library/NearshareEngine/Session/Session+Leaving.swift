@@ -16,7 +16,8 @@ extension Session {
     /// call waits, sends that had begun to wait for room go on, and so does writing to open streams. The sequences of the session end
     /// when the program has read what had arrived before the end; messages that are read after it count as lost at their sender.
     /// - Parameter waiting: 5 seconds by default.
-    /// - Returns: what had not arrived, for each member concerned, by id; nothing when all has, and when the session was over.
+    /// - Returns: what had not arrived, for each member concerned, by id; nothing when all has, and when the session was over or ends
+    ///   while the call waits, such as by the founder's removal of this node or the end of the node.
     @discardableResult
     public func leave(waiting: Duration = .seconds(5)) async -> [Undelivered] {
         state.withLock { $0.isLeaving = true }
