@@ -61,6 +61,7 @@ struct SafeFileNameTests {
         "inside a folder, a file system of Linux keeps what it can hold",
         arguments: [
             "a:b", "a?b", "a*b", "\"a\" <b>|c", "CON", "aux.c", "nul.txt", "Acme Inc.", "etc...", ".bashrc", "_", "__", "..x",
+            "...", ".. .", ". .", "....",
             String(repeating: "x", count: 255), String(repeating: "ü", count: 127),
         ])
     func kept(name: String) {
@@ -71,7 +72,7 @@ struct SafeFileNameTests {
         "P2, P8, P11: what protects people is changed inside a folder, too",
         arguments: [
             ("../x", ".._x"), ("..\\x", ".._x"), ("C:\\x", "C:_x"), ("\\\\h\\s", "__h_s"), ("", "unnamed"), (".", "unnamed"),
-            ("..", "unnamed"), ("...", "unnamed"), (". .", "unnamed"), ("a\0b", "a_b"), ("-rf", "_rf"), ("~root", "_root"),
+            ("..", "unnamed"), (".. ", "unnamed"), (" ", "unnamed"), ("a\0b", "a_b"), ("-rf", "_rf"), ("~root", "_root"),
             (" lead", "_lead"), ("space ", "space"), ("two\nlines", "two_lines"), ("photo\u{202e}gpj.exe", "photo_gpj.exe"),
             ("a\u{200b}b", "a_b"), ("\u{301}x", "_\u{301}x"), ("\u{fffd}", "_"),
         ])

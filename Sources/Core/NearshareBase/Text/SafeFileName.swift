@@ -91,9 +91,12 @@ package struct SafeFileName: Sendable, Hashable {
             // A combining mark would be drawn over the text before the name.
             scalars.insert("_", at: scalars.startIndex)
         }
-        let blank = (rules == .linux ? ". " : "_. ").unicodeScalars
-        if scalars.allSatisfy({ blank.contains($0) }) { return "unnamed" }
-        guard rules == .windows else { return String(scalars) }
+        guard rules == .windows else {
+            // Three dots are a name like any other.
+            let name = String(scalars)
+            return ["", ".", ".."].contains(name) ? "unnamed" : name
+        }
+        if scalars.allSatisfy({ "_. ".unicodeScalars.contains($0) }) { return "unnamed" }
         // Windows reserves the part before the first dot, ignoring spaces before that dot.
         var stem = scalars.prefix { $0 != "." }
         while stem.last == " " { stem.removeLast() }
