@@ -5,13 +5,23 @@ package struct ContactDirectory: Sendable {
     private let machine: LocalMachine
     /// nil where no node runs in this process.
     private let messenger: Messenger?
+    private let settlingTime: Duration
 
+    /// Time for other peers with the same name to appear after the first one: a node that has just started connects to the peers
+    /// nearby one after the other.
+    private static let defaultSettlingTime = Duration.seconds(1)
     /// Delay before BlueChat peers are considered, because their names are not authenticated.
     private static let blueChatDelay = Duration.seconds(2)
 
     package init(_ machine: LocalMachine, messenger: Messenger? = nil) {
+        self.init(machine, messenger: messenger, settlingTime: Self.defaultSettlingTime)
+    }
+
+    /// - Parameter settlingTime: for other peers with the name of one that the user does not know.
+    init(_ machine: LocalMachine, messenger: Messenger?, settlingTime: Duration) {
         self.machine = machine
         self.messenger = messenger
+        self.settlingTime = settlingTime
     }
 
     /// The current contacts. Reads the files once.
@@ -43,25 +53,47 @@ package struct ContactDirectory: Sendable {
         return (ids, names)
     }
 
-    /// Waits until a peer that `text` selects is known or in range.
+    /// Waits until a peer that `text` selects is known or in range. One that the user does not know counts only when other peers
+    /// with its name have had time to appear.
     /// - Throws: ``NodeError/notFound(_:nearby:)`` at the timeout, ``ControlFailure`` when the text is empty or ambiguous.
     // Not optimized: the optimizer of Swift 6.3.1 crashes on it.
     @_optimize(none)
     package func find(_ text: String, timeout: Duration) async throws -> Contact {
         if text.allSatisfy(\.isWhitespace) { throw ControlFailure(.refused, "the name of the peer is empty") }
         let text = try wholeID(of: text)
-        if let known = try await knownContact(text) { return known }
+        if let known = try await knownContact(text) { return try await settled(known, selectedBy: text, timeout: timeout) }
         guard let messenger else { throw NodeError.notFound(text, nearby: []) }
         let device = machine.localSendDevice(named: text)
         do {
-            return try await search(
+            let found = try await search(
                 text, messenger, timeout: device == nil ? timeout : min(timeout, NamedLocalSendDevice.lookupTimeout))
+            return try await settled(found, selectedBy: text, timeout: timeout)
+        } catch NodeError.ambiguous(let text, let peers) {
+            throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, try snapshot().contacts(peers.map(\.id))))
         } catch NodeError.notFound(let text, let nearby) {
             // A final check: a short timeout does not wait for BlueChat.
             if let contact = try snapshot().blueChatPeer(named: text) { return contact }
             if let device { throw device.refusal }
             throw NodeError.notFound(text, nearby: nearby)
         }
+    }
+
+    /// Waits until other peers that the text may mean have had time to appear, unless the user knows the selected one: the peer
+    /// that is connected first is not meant because of that (K2).
+    /// - Throws: ``ControlFailure`` when the text selects several peers then.
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on such loops.
+    @_optimize(none)
+    private func settled(_ contact: Contact, selectedBy text: String, timeout: Duration) async throws -> Contact {
+        let trust = try machine.trust.read()
+        let isKnown = trust.entry(claiming: contact.id).map { trust.isContact($0.fingerprint) } ?? false
+        guard let messenger, !isKnown, PeerID(hex: text) != contact.id, contact.software != .blueChat else { return contact }
+        let changes = messenger.events()
+        let _: Void? = try await withTimeout(min(timeout, settlingTime)) { () async throws -> Void in
+            _ = try await self.knownContact(text)
+            for await case .peerChanged in changes { _ = try await self.knownContact(text) }
+        }
+        try Task.checkCancellation()
+        return try await knownContact(text) ?? contact
     }
 
     private func search(_ text: String, _ messenger: Messenger, timeout: Duration) async throws -> Contact {

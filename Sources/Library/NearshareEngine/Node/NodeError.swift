@@ -56,9 +56,11 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         if case .connectionLost = self { true } else { false }
     }
 
-    /// The sentence for a text that selects several peers, with a row for each.
+    /// The sentence for a text that selects several peers, with a row for each, in an order that does not depend on which was seen
+    /// first.
     package static func ambiguity(of text: String, rows: [String]) -> String {
-        "\(NameText.shown(text)) matches several peers; use the id of one:" + rows.map { "\n  \($0)" }.joined()
+        "\(NameText.shown(text)) matches several peers; use the id of one:"
+            + rows.sorted().map { "\n  \($0)" }.joined()
     }
 
     /// The description with the peer's name, where it begins with "the peer".
