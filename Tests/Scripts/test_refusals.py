@@ -339,6 +339,16 @@ class RefusalStory(Story):
             refused = self.anna.run(*command, "--inbox", "/dev/null")
             self.assertEqual(2, refused.returncode)
             self.assertIn("--inbox expects a folder; /dev/null is a file", refused.stderr.decode())
+        folder = self.anna.home / "config/nearshare"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.toml").write_text('inbox = "/dev/null"\n')
+        for command in (("receive",), ("mesh", "run")):
+            refused = self.anna.run(*command)
+            self.assertEqual(2, refused.returncode)
+            self.assertIn("the inbox must be a folder; /dev/null is a file", refused.stderr.decode())
+        # A command that only uses the node stays confined.
+        sent = self.anna.run("message", "hello", "--broadcast", "--wait", "none", "--adapter", "none")
+        self.assertNotIn("can write to all of your files", sent.stderr.decode())
 
     def test_a_text_that_waits_in_the_spool_is_shown_once_with_its_sender(self):
         self.assertCode(0, self.ben.run("identity", "rename", "ben"))

@@ -20,8 +20,9 @@ package enum Confinement {
     /// reach processes outside. Reading stays allowed. Covers the calling thread and those that it starts: call it while there
     /// is one.
     /// - Parameters:
-    ///   - paths: directories with all below.
-    ///   - devices: devices, and directories of them. Missing ones are left out, as are missing directories.
+    ///   - paths: directories with all below. Those that are missing, or are no directories, are left out: nothing can be written
+    ///     there.
+    ///   - devices: devices, and directories of them. Missing ones are left out.
     /// - Returns: the reason why this is not possible; nil when it is done.
     package static func restrictFiles(toWriting paths: [String], usingDevices devices: [String] = []) -> String? {
         guard let threadCount else { return "the threads of this process can't be counted" }
@@ -56,9 +57,16 @@ package enum Confinement {
             let descriptor = nearshare_open_path(rule.path)
             guard descriptor >= 0 else { continue }
             defer { close(descriptor) }
+            // The kernel refuses rights on directories for any other file, and then nothing would be restricted.
+            guard rule.access & ~rights.allowedOnDevice == 0 || isDirectory(descriptor) else { continue }
             guard nearshare_landlock_allow(ruleset, descriptor, rule.access) == 0 else { return systemErrorText() }
         }
         return nearshare_landlock_restrict(ruleset) == 0 ? nil : systemErrorText()
+    }
+
+    private static func isDirectory(_ descriptor: Int32) -> Bool {
+        var status = stat()
+        return fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
     }
 
     /// The number of threads of this process; nil when it is not known.

@@ -7,7 +7,8 @@ enum Probe {
     /// Called while there is one thread.
     static func confineAsNode(home: String) {
         if let problem = Confinement.restrictSystemCalls() { print("missing\tsystem calls: \(problem)") }
-        let writable = ["\(home)/Inbox", "\(home)/state", "\(home)/missing"]
+        // The paths that lead to no directory give no right, and take none of the others away.
+        let writable = ["\(home)/Inbox", "\(home)/.bashrc", "/dev/null", "\(home)/state", "\(home)/missing"]
         if let problem = Confinement.restrictFiles(toWriting: writable) { print("missing\tfiles: \(problem)") }
     }
 

@@ -34,6 +34,7 @@ struct MeshRunCommand: ConfinedCommand {
     @OptionGroup var global: GlobalOptions
 
     func prepare() throws -> @Sendable () async throws -> Void {
+        try receiving.requireInboxFolder()
         let machine = try ConfinedMachine(sandbox, inbox: receiving.inbox, createsInbox: true, log: global.logger).machine
         return { try await run(on: machine) }
     }

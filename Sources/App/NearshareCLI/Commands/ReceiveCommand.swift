@@ -81,6 +81,7 @@ struct ReceiveCommand: ConfinedCommand {
     }
 
     func prepare() throws -> @Sendable () async throws -> Void {
+        if !stdout { try receiving.requireInboxFolder() }
         let runner = try startRunner()
         let machine = try ConfinedMachine(sandbox, inbox: receiving.inbox, createsInbox: !stdout, log: global.logger).machine
         return { try await receive(on: machine, runner) }

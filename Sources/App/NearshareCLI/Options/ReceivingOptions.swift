@@ -63,6 +63,14 @@ struct ReceivingOptions: ParsableArguments {
         }
     }
 
+    /// Refuses an inbox of the configuration that is a file: no item can be moved there.
+    func requireInboxFolder() throws {
+        let path = try LocalMachine().inbox(inbox, limits: InboxLimits()).path
+        guard LocalPath(path).isExistingNonDirectory else { return }
+        throw CommandFailure(
+            .usage, "the inbox must be a folder; \(TerminalText.escaped(path, columns: 400)) is a file: choose another path")
+    }
+
     /// nil where neither option is given.
     var existing: ExistingFilePolicy? { overwrite ? .overwrite : update ? .update : nil }
 
