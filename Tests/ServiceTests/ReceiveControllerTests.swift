@@ -735,6 +735,23 @@ struct ReceiveControllerTests {
         #expect(askedCount.withLock { $0 } == 0)
     }
 
+    @Test("K2: the user is warned before a code is compared with a peer that uses the name of another known one")
+    func comparisonWithNamesake() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let known = try #require(Fingerprint(bytes: [UInt8](repeating: 7, count: 32)))
+        try ada.introduce(known, as: "bea")
+        let display = AnsweringDisplay { _ in nil }
+        let warnings = Monitor<[String]>([])
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            let failure = try await verify(ada, bea, listener) {
+                warnings.withLock { $0 = reporter.warnings }
+                return false
+            }
+            #expect(failure?.status == .notTrusted)
+        }
+        #expect(warnings.withLock { $0 }.contains { $0.contains("that you know with another key, \(known.peerID)") })
+    }
+
     @Test("K3: a peer that ends in the middle of the question ends it, in words for a comparison")
     func endedQuestion() async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))

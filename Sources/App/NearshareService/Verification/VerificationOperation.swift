@@ -38,6 +38,10 @@ package struct VerificationOperation: Sendable {
     ) async throws {
         let claimedName = try await connection.peerName
         let name = machine.name(of: connection.proven.fingerprint, claiming: claimedName)
+        // Before the codes are compared: those of an impostor are the same at both ends, too (K2).
+        if let owner = (try? machine.trust.read())?.otherOwner(of: claimedName, claimedBy: connection.proven.fingerprint) {
+            reporter.report(.warning(NameClash.sentence(about: name, connection.proven.id, ownedBy: owner)))
+        }
         if try await withTimeout(timeouts.silence, { try await connection.authenticationDigits }) == nil {
             reporter.report(.notice("waiting for \(name.shown)'s part of the short code…"))
         }
