@@ -189,6 +189,24 @@ struct SendOperationTests {
         #expect(failure == nil && reporter.sent.map(\.outcome) == [.completed])
     }
 
+    @Test("K2: the name of another known peer is noticed where the user has given an address, too")
+    func nameClashAtAddress() async throws {
+        let (ada, bea, cleo) = (try stage.user("ada"), try stage.user("bea"), try stage.user("cleo"))
+        let other = try #require(Fingerprint(bytes: [UInt8](repeating: 7, count: 32)))
+        try ada.introduce(other, as: "bea")
+        for user in [bea, cleo] {
+            let failure = try await user.listening {
+                _ = await $0.accept(into: InMemorySink()).result
+            } _: { listener in
+                try await run(try operation(ada), ada, to: "\(user.host):\(listener.port)")
+            }
+            #expect(failure == nil)
+        }
+        #expect(reporter.invitations.map(\.trustStatus) == [.nameClash(knownAs: other), .new])
+        let warnings = reporter.warnings.filter { $0.contains("that you know with another key, \(other.peerID)") }
+        #expect(warnings.count == 1 && warnings.first?.hasPrefix("bea (\(bea.id)) uses the name") == true)
+    }
+
     @Test("K2: a friend that takes the name of another known peer gets what is sent to its id, and nothing sent to that name")
     func friendUnderAnotherName() async throws {
         let (ada, anna, ben) = (try stage.user("ada"), try stage.user("ben"), try stage.user("ben"))

@@ -157,7 +157,6 @@ struct DirectSendOperation: Sendable {
     private func send(
         over connection: Connection, _ attempt: inout Attempt, _ hotspot: PreparedHotspot?
     ) async throws(CommandFailure) {
-        let trustStatus = connection.trustStatus
         let peer = connection.proven
         let destination = connection.destination
         let known = machine.name(of: peer.fingerprint, claiming: destination.name)
@@ -166,8 +165,9 @@ struct DirectSendOperation: Sendable {
         // Otherwise the user has named this very key.
         if destination.fingerprint == nil, !destination.isIDGiven {
             try NameClash.refuseSend(
-                to: peer.fingerprint, trustStatus, claiming: destination.name, in: try? machine.trust.read())
+                to: peer.fingerprint, connection.trustStatus, claiming: destination.name, in: try? machine.trust.read())
         }
+        let trustStatus = await self.trustStatus(over: connection)
         let transfer = connection.send(
             content, resumeKey: resumeKey(of: content.offer), timeout: timeout, rateLimit: source.rateLimit)
         let name = known?.shown ?? connection.address.description
@@ -242,6 +242,25 @@ struct DirectSendOperation: Sendable {
                         name, canResume: canResume, content: source.label, entryCount: content.offer.entryCount))
         }
     }
+
+    /// The trust in the receiver's key and in its name: that of a receiver of which the user has given the address is the one that
+    /// it claims on the link. Warns where that is the name of another known peer (K2).
+    private func trustStatus(over connection: Connection) async -> TrustStatus {
+        let destination = connection.destination
+        guard destination.name == nil, destination.fingerprint == nil,
+            let name: DisplayName = await withTimeout(Self.nameTimeout, { try? await connection.peerName }) ?? nil,
+            let trust = try? machine.trust.read()
+        else { return connection.trustStatus }
+        let peer = connection.proven
+        let trustStatus = trust.trustStatus(of: peer, claiming: name)
+        if case .nameClash(let owner) = trustStatus {
+            reporter.report(.warning(NameClash.sentence(about: name, peer.id, ownedBy: owner)))
+        }
+        return trustStatus
+    }
+
+    /// Timeout of the name of a receiver. It follows the handshake at once.
+    private static let nameTimeout = Duration.seconds(1)
 
     /// The reason why the link has ended; nil when none is known within a second. A transfer on it ends a moment earlier.
     private func end(of connection: Connection) async -> NodeError? {
