@@ -220,6 +220,17 @@ private func withoutTrailingSpaces(_ line: String) -> String {
         #expect(typing.text.contains("mallory is near  verified friend"), "\(typing.text)")
     }
 
+    @Test func `a pipe says which peer gets the lines where it is new here and near`() {
+        func notice(_ status: TrustStatus, isNear: Bool = true) -> String? {
+            PipedConversation.newcomerNotice(
+                for: Contact(
+                    id: peerID, name: DisplayName(truncating: "zoe")!, trustStatus: status, isNear: isNear,
+                    software: .nearshare, hasKeys: true))
+        }
+        #expect(notice(.new) == "each line goes to zoe (\(peerID)), which is new here")
+        #expect(notice(.new, isNear: false) == nil && notice(.known(.seen, isFriend: false)) == nil)
+    }
+
     @Test func `the reply to a command is shown, however far the user has scrolled`() {
         var typing = ChatTyping(.latest)
         typing.meet("anna")

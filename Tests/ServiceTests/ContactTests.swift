@@ -686,7 +686,7 @@ struct FriendCandidateTests {
             id: fingerprint(8).peerID, name: try DisplayName("benj"), trustStatus: .new, isNear: true, software: .phone,
             hasKeys: false)
         let role = try #require(try PrimaryRole.claimIfFree(on: machine))
-        try await withThrowingTaskGroup(of: Void.self) { group in
+        await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await role.serve(FindingNode(contact)) }
             defer { group.cancelAll() }
             let failure = await #expect(throws: CommandFailure.self) {

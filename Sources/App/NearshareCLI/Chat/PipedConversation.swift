@@ -142,6 +142,11 @@ final class PipedConversation: Sendable {
             {
                 Console.notice(notice)
             }
+            if !parameters.isJSON, !parameters.isTerminal, PeerID(hex: peer) == nil,
+                let notice = Self.newcomerNotice(for: contact)
+            {
+                Console.notice(notice)
+            }
             return contact
         }
     }
@@ -311,6 +316,12 @@ final class PipedConversation: Sendable {
 }
 
 extension PipedConversation {
+    /// The sentence that tells the user which peer gets the lines; nil for one that the user knows, and for one that is away.
+    static func newcomerNotice(for contact: Contact) -> String? {
+        guard contact.isNear, !contact.trustStatus.isKnown else { return nil }
+        return "each line goes to \(contact.name.identified(by: contact.id)), which is new here"
+    }
+
     /// The failure of lines that are stored for a peer that is away, where another device in range has its name; nil for none.
     static func failure(ofLinesFor id: PeerID, among contacts: [Contact]) -> CommandFailure? {
         guard let contact = contacts.first(where: { $0.id == id }), !contact.isNear,
