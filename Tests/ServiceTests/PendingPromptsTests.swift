@@ -26,6 +26,10 @@ struct PendingPromptsTests {
         #expect(prompts.parse("y\(number)", answering: nil) == .answer(number: number, .yes))
         #expect(prompts.parse("7", answering: number) == .notAnAnswer(hint: "please answer y, n or b"))
         #expect(prompts.parse("y \(number) 7", answering: nil) == unknown)
+        // Where no number was written, none is wrong.
+        for line in ["yes please", "y it is", "no, thanks"] {
+            #expect(prompts.parse(line, answering: number) == .notAnAnswer(hint: "please answer y, n or b"))
+        }
     }
 
     @Test("R4: with two open a bare answer answers neither: an untrusted peer may have asked the last one") func two() {

@@ -135,6 +135,9 @@ struct PendingPrompts<Reply> {
             let examples = shown.map { "\(line.word.text) \($0.number)" }.joined(separator: " or ")
             return .notAnAnswer(hint: "which one? \(examples)")
         }
+        guard line.rest.allSatisfy({ AnswerWord($0).text.allSatisfy(\.isNumber) }) else {
+            return .notAnAnswer(hint: "please answer \(letters)")
+        }
         let numbers = (line.number.map { [$0] } ?? []) + line.rest.map { Int(AnswerWord($0).text) ?? 0 }
         guard numbers.count == 1, let prompt = open.first(where: { $0.number == numbers[0] }) else {
             return .notAnAnswer(hint: "there is no such question; \(Self.advice(shown))")
