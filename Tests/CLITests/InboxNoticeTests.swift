@@ -21,5 +21,9 @@ import Testing
         #expect(taken.problem?.contains("is not a folder; choose another path") == true)
         let orphan = InboxNotice(try machine.inbox(scratch("missing/inbox"), limits: InboxLimits()))
         #expect(orphan.place.hasPrefix("files wait in") && orphan.problem?.contains("could not create the inbox") == true)
+        // No user can create a folder there.
+        let refused = InboxNotice(try machine.inbox("/proc/nearshare", limits: InboxLimits()))
+        #expect(refused.problem?.contains("could not create the inbox /proc/nearshare") == true)
+        #expect(refused.problem?.contains("is missing") == false)
     }
 }

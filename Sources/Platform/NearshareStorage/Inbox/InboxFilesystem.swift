@@ -68,8 +68,8 @@ final class InboxFilesystem: Sendable {
     /// The failure of creating the inbox. Where its folder is missing, also whether the user may create that.
     private func creationError(_ code: Int32) -> StorageError {
         let text = "could not create the inbox \(shown(path))"
-        guard code == ENOENT else { return StorageError(code, text) }
         var ancestor = AbsolutePath.parent(of: path)
+        guard code == ENOENT, access(ancestor, F_OK) != 0 else { return StorageError(code, text) }
         repeat {
             ancestor = AbsolutePath.parent(of: ancestor)
             if faccessat(AT_FDCWD, ancestor, W_OK | X_OK, AT_EACCESS) == 0 { break }
