@@ -1,11 +1,15 @@
+internal import Glibc
 internal import Nearshare
 
 extension CommandFailure {
-    /// Converts an error of a connection, with advice for the other machine whose port does not answer.
+    /// Converts an error of a connection, with advice for the other machine whose port does not answer, or for this one where it
+    /// has no network.
     init(_ error: any Error, connectingTo destination: PeerDestination) {
         self.init(error)
         guard let address = destination.addresses.last, address.medium == .network else { return }
         switch error as? NodeError {
+        case .unreachable(let text) where text.hasSuffix(systemErrorText(ENETUNREACH)):
+            message += "; this machine has no way there: check its cable or Wi-Fi, and its addresses (`ip address`)"
         case .unreachable, .timedOut:
             guard let name = destination.name else {
                 message +=
