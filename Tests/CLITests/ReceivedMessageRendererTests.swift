@@ -74,7 +74,7 @@ import Testing
         let fields = ReceivedMessageRenderer.jsonMembers(try message(text("hi"), name: nil))
         #expect(
             try encoded(.object(fields))
-                == #"{"broadcast":false,"content":{"text":"hi"},"created":0,"from":"1a2b3c4d5e6f7081","hops":2,"id":"000102030405060708090a0b0c0d0e0f","name":null,"number":3,"received":60000,"signer":"000000000000ffee"}"#
+                == #"{"broadcast":false,"content":{"text":"hi"},"created":0,"from":"1a2b3c4d5e6f7081","hops":2,"id":"000102030405060708090a0b0c0d0e0f","name":null,"number":3,"received":60000,"signer":"000000000000ffee","trust":null}"#
         )
         #expect(
             try encoded(.object(ReceivedMessageRenderer.jsonMembers(try message(.besideFile(.null, name: "a"))))).contains(
@@ -82,5 +82,19 @@ import Testing
         #expect(
             try encoded(.object(ReceivedMessageRenderer.jsonMembers(try message(.other(9, [])))))
                 .contains(#""content":null"#))
+    }
+
+    @Test("K2: a sender with the name of another known peer is shown with the tag of its key, and its trust in JSON")
+    func nameClash() throws {
+        let owner = try #require(Fingerprint(hex: String(repeating: "0e", count: 32)))
+        for name in ["anna", "ANNA", "anna ", "\u{202e}anna"] {
+            var message = try message(text("pay"), name: name)
+            message.trustStatus = .nameClash(knownAs: owner)
+            #expect(ReceivedMessageRenderer.line(message).contains("#1a2b: pay"))
+            #expect(message.nameWarning?.contains(owner.peerID.hex) == true)
+            #expect(try encoded(.object(ReceivedMessageRenderer.jsonMembers(message))).contains(#""trust":"changed""#))
+            message.trustStatus = .known(.seen, isFriend: true)
+            #expect(!ReceivedMessageRenderer.line(message).contains("#") && message.nameWarning == nil)
+        }
     }
 }

@@ -407,6 +407,18 @@ private final class MovableTime: Sendable {
         #expect(author("anna\"#9dcb", in: .peer(anna)) == "\"anna\\\"#9dcb\"#1a2b: x")
     }
 
+    @Test("K2: a sender with the name of another known peer is warned of once")
+    func nameClash() throws {
+        let message = ReceivedMessage(
+            number: 1, id: try #require(BundleID(bytes: [UInt8](0..<16))), sender: anna, senderName: try DisplayName("anna"),
+            trustStatus: .nameClash(knownAs: try #require(Fingerprint(hex: String(repeating: "0e", count: 32)))),
+            signer: EndpointID(rawValue: 1), content: .structured(.object(["text": .string("x")])), isBroadcast: false,
+            created: day, received: day, hops: 0)
+        let shown = lines(.node(.received(message)), .node(.received(message)))
+        #expect(shown.count == 3 && shown.count { $0.hasSuffix("  anna#1a2b: x") } == 2)
+        #expect(shown.count { $0.hasPrefix("warning: anna (1a2b3c4d5e6f7081) uses the name of a peer that you know") } == 1)
+    }
+
     @Test("other processes show a received text instead of its path, with its lines, but not any number of them")
     func receivedText() throws {
         let scratch = ScratchFolder()

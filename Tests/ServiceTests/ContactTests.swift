@@ -264,6 +264,32 @@ struct ContactSnapshotTests {
         #expect(signed.senderName?.claimed == (isProven ? "anna" : nil))
     }
 
+    @Test("K2: a newcomer that writes under a friend's name is known as such, near or away", arguments: [true, false])
+    func impostor(isNear: Bool) throws {
+        for name in ["anna", "ANNA", "anna ", "\u{202e}anna"] {
+            let snapshot = try snapshot(nearby: isNear ? [(ben, name)] : []) { trust, book in
+                try introduce(anna, "anna", to: &trust)
+                trust.setFriend(anna.fingerprint, to: true)
+                let isRecorded = book.storeAnnouncedKeys(
+                    agreementKey: ben.agreementKey.publicKey, signingKey: ben.signingKey.publicKey,
+                    name: try DisplayName(name), isProven: true, isFriend: { _ in false }, at: day)
+                #expect(isRecorded)
+            }
+            func received(from sender: PeerID) -> ReceivedMessage {
+                let bundle = ReceivedBundle(
+                    id: BundleID(bytes: [UInt8](0..<16))!, sender: sender, signer: EndpointID(rawValue: 1), content: [],
+                    isForEveryone: false, created: day, received: day, hops: 1)
+                return ReceivedMessage(bundle, contacts: snapshot)
+            }
+            let message = received(from: ben.peerID)
+            #expect(message.trustStatus == .nameClash(knownAs: anna.fingerprint))
+            #expect(message.shownSender?.hasSuffix("#\(ben.peerID.hex.prefix(4))") == true)
+            #expect(message.nameWarning?.contains(anna.peerID.hex) == true)
+            let friend = received(from: anna.peerID)
+            #expect(friend.shownSender == "anna" && friend.nameWarning == nil)
+        }
+    }
+
     @Test("a peer that has left is found by the name in its conversation")
     func conversationName() throws {
         let snapshot = try snapshot(written: [(ben, "Later")]) { _, _ in }

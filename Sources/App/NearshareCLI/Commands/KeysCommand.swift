@@ -40,7 +40,7 @@ struct KeysListCommand: AsyncParsableCommand {
                     [
                         contact.name.shown, contact.fingerprint.peerID.hex,
                         "\(contact.entry.origin.rawValue) \(contact.entry.since.localText)",
-                        contact.isFriend ? "friend" : "",
+                        contact.mark,
                     ]
                 })
         }
@@ -154,7 +154,10 @@ private struct KnownKeys {
         var fingerprint: Fingerprint
         var name: DisplayName
         var entry: ContactBook.Entry
-        var isFriend: Bool
+        var trustStatus: TrustStatus
+        var isFriend: Bool { trustStatus.isFriend }
+        /// The mark of a friend, and of a peer with the name of another known one (K2).
+        var mark: String { if case .nameClash = trustStatus { trustStatus.label } else { isFriend ? "friend" : "" } }
     }
 
     /// Sorted by name.
@@ -164,9 +167,10 @@ private struct KnownKeys {
         let trust = try machine.trust.read()
         contacts = try machine.contacts.read().entries
             .map { fingerprint, entry in
-                Contact(
-                    fingerprint: fingerprint, name: trust[fingerprint]?.name ?? entry.name, entry: entry,
-                    isFriend: trust[fingerprint]?.isFriend == true)
+                let name = trust[fingerprint]?.name ?? entry.name
+                return Contact(
+                    fingerprint: fingerprint, name: name, entry: entry,
+                    trustStatus: trust.trustStatus(of: fingerprint, claiming: name))
             }
             .sorted { ($0.name.claimed.lowercased(), $0.fingerprint.hex) < ($1.name.claimed.lowercased(), $1.fingerprint.hex) }
     }

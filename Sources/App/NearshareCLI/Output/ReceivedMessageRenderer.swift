@@ -9,7 +9,8 @@ enum ReceivedMessageRenderer {
         var members: [String: JSONValue] = [
             "number": .number(UInt64(max(0, message.number))), "id": .string(message.id.hex),
             "from": JSONValue(message.sender?.hex),
-            "name": JSONValue(message.senderName?.claimed), "signer": .string(message.signer.hex),
+            "name": JSONValue(message.senderName?.claimed), "trust": JSONValue(message.trustStatus?.label),
+            "signer": .string(message.signer.hex),
             "broadcast": .bool(message.isBroadcast), "created": .integer(message.created.milliseconds),
             "received": .integer(message.received.milliseconds), "hops": .number(UInt64(max(0, message.hops))),
         ]
@@ -24,7 +25,7 @@ enum ReceivedMessageRenderer {
     }
 
     static func line(_ message: ReceivedMessage) -> String {
-        var author = message.sender.map { message.senderName?.shown(of: $0) ?? $0.hex } ?? "unknown key \(message.signer.hex)"
+        var author = message.shownSender ?? "unknown key \(message.signer.hex)"
         if message.isBroadcast { author += " to everyone" }
         let content =
             switch message.content {

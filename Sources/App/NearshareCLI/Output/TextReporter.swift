@@ -19,6 +19,8 @@ struct TextReporter: Reporter {
     private var conversation: Conversation?
     /// The path of the received item that published lines are about; nil for none.
     private var item: String?
+    /// The senders whose names the user has been warned about. Bounded (R6).
+    private let warnedSenders = Monitor(Set<PeerID>())
 
     init(output: Output = .console, unknownPeers: UnknownPeerLimiter? = nil) {
         (self.output, self.unknownPeers) = (output, unknownPeers)
@@ -292,6 +294,17 @@ struct TextReporter: Reporter {
 
     // MARK: Node
 
+    private static let maximumWarnedSenderCount = 1_024
+
+    /// Warns once of a sender that uses the name of another known peer (K2).
+    private func warnOnce(of message: ReceivedMessage) {
+        guard let sender = message.sender, let warning = message.nameWarning else { return }
+        let isKnown = warnedSenders.withLock { $0.contains(sender) || $0.count >= Self.maximumWarnedSenderCount }
+        guard !isKnown, admitsRows(from: sender) else { return }
+        warnedSenders.withLock { _ = $0.insert(sender) }
+        warn(warning)
+    }
+
     /// Limit on the rows of one message: what is read in passing.
     private static let maximumMessageRowCount = 10
 
@@ -302,6 +315,7 @@ struct TextReporter: Reporter {
                 ReceivedMessageRenderer.line(message).lines, from: message.sender,
                 rows: Self.maximumMessageRowCount,
                 elsewhere: "`nearshare messages` shows it")
+            warnOnce(of: message)
         case .chatMessage(let message, let isShownAsBundle):
             guard ChatMessageRenderer.isShown(message, isShownAsBundle: isShownAsBundle) else { return }
             writeMessage(

@@ -223,6 +223,8 @@ package struct ReceivedMessage: Sendable, Hashable, Codable {
     /// The peer whose key sealed the message, or signed it where it is public; nil when neither key's owner is certain.
     package var sender: PeerID?
     package var senderName: DisplayName?
+    /// The trust in the sender under that name; nil for an unknown one, and from a node of an earlier version.
+    package var trustStatus: TrustStatus?
     /// The address of the key that signed it.
     package var signer: EndpointID
     package var content: BundleContent
@@ -233,13 +235,14 @@ package struct ReceivedMessage: Sendable, Hashable, Codable {
     package var hops: Int
 
     package init(
-        number: Int, id: BundleID, sender: PeerID?, senderName: DisplayName?, signer: EndpointID, content: BundleContent,
-        isBroadcast: Bool, created: WallTime, received: WallTime, hops: Int
+        number: Int, id: BundleID, sender: PeerID?, senderName: DisplayName?, trustStatus: TrustStatus? = nil,
+        signer: EndpointID, content: BundleContent, isBroadcast: Bool, created: WallTime, received: WallTime, hops: Int
     ) {
         self.number = number
         self.id = id
         self.sender = sender
         self.senderName = senderName
+        self.trustStatus = trustStatus
         self.signer = signer
         self.content = content
         self.isBroadcast = isBroadcast
@@ -251,13 +254,33 @@ package struct ReceivedMessage: Sendable, Hashable, Codable {
     /// - Parameter contacts: know the owner of the key that signed a public message; nil where they cannot be read.
     package init(_ stored: ReceivedBundle, contacts: ContactSnapshot?) {
         let sender = contacts.map { $0.sender(of: stored) } ?? stored.sender
+        let name = sender.flatMap { contacts?.knownName(of: $0) }
+        var trustStatus: TrustStatus?
+        if let sender, let contacts {
+            trustStatus = name.map { contacts.trust.trustStatus(claiming: sender, named: $0) } ?? .new
+        }
         self.init(
-            number: stored.number, id: stored.id, sender: sender, senderName: sender.flatMap { contacts?.knownName(of: $0) },
+            number: stored.number, id: stored.id, sender: sender, senderName: name, trustStatus: trustStatus,
             signer: stored.signer,
             // Content that this version cannot decode is shown as content of a later version.
             content: (try? BundleContent(decoding: stored.content[...])) ?? .other(0, []),
             isBroadcast: stored.isForEveryone, created: stored.created, received: stored.received, hops: stored.hops)
     }
+
+    /// The sender as lists show it, with a tag of its key where the name belongs to another known peer (K2); nil for an unknown one.
+    package var shownSender: String? {
+        guard let sender else { return nil }
+        guard let senderName else { return sender.hex }
+        return nameOwner == nil ? senderName.shown(of: sender) : senderName.tagged(sender)
+    }
+
+    /// The warning about a sender that uses the name of another known peer (K2); nil for none.
+    package var nameWarning: String? {
+        guard let sender, let nameOwner else { return nil }
+        return NameClash.sentence(about: senderName, sender, ownedBy: nameOwner)
+    }
+
+    private var nameOwner: Fingerprint? { if case .nameClash(let owner) = trustStatus { owner } else { nil } }
 }
 
 /// The state of a file transfer.
