@@ -51,6 +51,20 @@ import Testing
         #expect(verdict(finder, after: .zero) == "anna")
     }
 
+    @Test("K2: a peer whose name is the id of another one is not found by it; the other one is waited for")
+    func idAsName() {
+        let anna = peer(1, "anna")
+        for text in [anna.id.hex, "0101"] {
+            let finder = finder(text)
+            finder.receive(.present(peer(2, anna.id.hex.uppercased())))
+            #expect(verdict(finder, after: .seconds(5)) == "undecided")
+        }
+        let finder = finder(anna.id.hex)
+        finder.receive(.present(peer(2, anna.id.hex)))
+        finder.receive(.present(anna))
+        #expect(verdict(finder, after: .zero) == "anna")
+    }
+
     @Test func `a whole name waits for a second peer of the same name`() {
         let finder = finder("anna")
         finder.receive(.present(peer(1, "anna")))

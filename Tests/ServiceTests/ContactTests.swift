@@ -49,6 +49,14 @@ struct NameMatchTests {
         #expect(try find(fingerprint(4).hex.uppercased()) == fingerprint(4))
     }
 
+    @Test("K2: a name in the form of another peer's id selects no peer")
+    func idAsName() throws {
+        let name = fingerprint(1).peerID.hex
+        let key = NamedKey(fingerprint: fingerprint(2), name: try DisplayName(name))
+        for text in [name, name.uppercased(), String(name.prefix(6))] { #expect(try NamedKey.find(text, among: [key]) == nil) }
+        #expect(try NamedKey.find(fingerprint(2).peerID.hex, among: [key]) == key)
+    }
+
     @Test("a text that means several peers is an error that lists their ids", arguments: ["an", "dora", "d"])
     func ambiguous(_ text: String) {
         let failure = #expect(throws: CommandFailure.self) { try find(text) }

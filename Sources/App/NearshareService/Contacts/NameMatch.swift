@@ -42,6 +42,7 @@ package enum NameMatch<Candidate: NamedPeer> {
             self = .one(candidate)
             return
         }
+        let candidates = candidates.filter { !$0.name.imitatesID(of: $0.id) }
         let tagged = TaggedName(text)
         // A name that imitates the tag of another peer makes the text ambiguous (K2).
         var found = candidates.filter { peer in

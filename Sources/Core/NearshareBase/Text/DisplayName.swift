@@ -71,6 +71,10 @@ public struct DisplayName: Sendable, Hashable {
     /// ``shown`` with the whole id behind it, in lines about one peer among others that may have its name.
     package func identified(by id: PeerID) -> String { "\(shown) (\(id))" }
 
+    /// Whether the name has the form of an id that is not the peer's own: such a name selects no peer (K2). A fingerprint is too long
+    /// for a name.
+    package func imitatesID(of id: PeerID) -> Bool { PeerID(hex: claimed).map { $0 != id } ?? false }
+
     private static func tag(of id: PeerID) -> String { "#\(id.hex.prefix(4))" }
 
     /// ``shown`` in quotation marks, for lines that say more about the peer: no name can pass for what they say.

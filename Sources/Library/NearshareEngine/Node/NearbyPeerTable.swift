@@ -184,12 +184,15 @@ package struct NearbyPeerTable: Sendable {
         let wanted = text.lowercased()
         let tagged = TaggedName(text)
         let exact = sorted.filter { peer in
-            peer.name.claimed.lowercased() == wanted || ids.contains(peer.id) || tagged?.matches(peer.name, peer.id) == true
+            (peer.name.claimed.lowercased() == wanted && !peer.name.imitatesID(of: peer.id)) || ids.contains(peer.id)
+                || tagged?.matches(peer.name, peer.id) == true
         }
         if exact.count == 1 { return .one(exact[0], isExact: true) }
         if exact.count > 1 { return .several(exact) }
         guard ids.isEmpty else { return .none }
-        let prefixed = sorted.filter { $0.name.claimed.lowercased().hasPrefix(wanted) }
+        let prefixed = sorted.filter { peer in
+            peer.name.claimed.lowercased().hasPrefix(wanted) && !peer.name.imitatesID(of: peer.id)
+        }
         if prefixed.count == 1 { return .one(prefixed[0], isExact: false) }
         return prefixed.isEmpty ? .none : .several(prefixed)
     }
