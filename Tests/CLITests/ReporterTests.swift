@@ -91,8 +91,10 @@ private final class MovableTime: Sendable {
         #expect(lines(.searching("anna")) == ["looking for anna…"])
         #expect(lines(.searching("a\u{1b}[2J")) == ["looking for a\\u{1b}[2J…"])
         #expect(
-            lines(.reconnecting(anna, name: "anna", timeLeft: .seconds(120)))
+            lines(.reconnecting(anna, name: "anna", timeLeft: .seconds(120), isBusy: false))
                 == ["the connection to anna was lost; trying again for 2 min…"])
+        #expect(
+            lines(.reconnecting(anna, name: "anna", timeLeft: .seconds(120), isBusy: true)) == ["trying again for 2 min…"])
     }
 
     @Test func `changed names are listed at both ends, a handful and the number of the others`() {
@@ -501,7 +503,8 @@ private final class MovableTime: Sendable {
         let name = try DisplayName("an\u{1b}na")
         #expect(try json(.searching("anna")) == #"searching {"peer":"anna"}"#)
         #expect(
-            try json(.reconnecting(anna, name: "anna", timeLeft: .seconds(120))) == #"reconnecting {"id":"1a2b3c4d5e6f7081"}"#)
+            try json(.reconnecting(anna, name: "anna", timeLeft: .seconds(120), isBusy: false))
+                == #"reconnecting {"id":"1a2b3c4d5e6f7081"}"#)
         #expect(
             try json(.found(anna, name, .network))
                 == "found {\"name\":\"an\\u001bna\",\"peer\":\"1a2b3c4d5e6f7081\",\"via\":\"lan\"}")

@@ -86,6 +86,19 @@ import Testing
         #expect(failure(step) == broken.message)
     }
 
+    @Test func `a receiver without a slot is the reason, and not a link that breaks later before it has moved more`() {
+        let busy = CommandFailure(.peerGone, "the peer is busy")
+        for (byteCount, expected) in [(0, busy.message), (9, broken.message)] as [(UInt64, String)] {
+            var state = state()
+            var noSlot = loss(byteCount: 5)
+            (noSlot.failure, noSlot.foundNoSlot) = (busy, true)
+            _ = state.step(after: noSlot, isCancelled: false, now: instant(0))
+            _ = state.step(after: loss(byteCount: byteCount), isCancelled: false, now: instant(1))
+            let step = state.step(after: miss(), isCancelled: false, now: instant(40))
+            #expect(failure(step) == expected)
+        }
+    }
+
     @Test func `an answer of the receiver counts more than the break before it`() {
         var state = state()
         _ = state.step(after: loss(byteCount: 5), isCancelled: false, now: instant(0))

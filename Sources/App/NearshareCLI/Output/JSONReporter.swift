@@ -55,7 +55,7 @@ struct JSONReporter: Reporter {
     static func jsonEvent(of event: OperationEvent) -> (name: String, members: [String: JSONValue])? {
         switch event {
         case .searching(let name): ("searching", ["peer": .string(name)])
-        case .reconnecting(let id, _, _): ("reconnecting", ["id": .string(id.hex)])
+        case .reconnecting(let id, _, _, _): ("reconnecting", ["id": .string(id.hex)])
         case .found(let id, let name, let transport):
             ("found", ["peer": .string(id.hex), "name": .string(name.claimed), "via": .string(transport.rawValue)])
         case .inviting(let invitation): ("inviting", jsonMembers(invitation))

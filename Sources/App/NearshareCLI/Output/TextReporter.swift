@@ -41,8 +41,10 @@ struct TextReporter: Reporter {
     private func write(_ event: OperationEvent) {
         switch event {
         case .searching(let name): notice("looking for \(TerminalText.escaped(name))…")
-        case .reconnecting(_, let name, let timeLeft):
-            notice("the connection to \(name) was lost; trying again for \(timeLeft.asLargestUnit)…")
+        case .reconnecting(_, let name, let timeLeft, let isBusy):
+            // A warning has said that the peer is busy.
+            let reason = isBusy ? "" : "the connection to \(name) was lost; "
+            notice("\(reason)trying again for \(timeLeft.asLargestUnit)…")
         case .inviting(let invitation): notice(Self.text(invitation))
         case .authenticationDigits(let id, let name, let digits, let isKnown):
             let name = name.besideCode(of: id)

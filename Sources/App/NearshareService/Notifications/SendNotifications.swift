@@ -58,9 +58,9 @@ package final class SendNotifications: Reporter {
             show(["accepted"])
         case .progress(let progress): showProgress(done: progress.done, total: progress.total)
         case .nodeProgress(_, let done, let total): showProgress(done: done, total: total)
-        case .reconnecting(_, let name, _):
+        case .reconnecting(_, let name, _, let isBusy):
             state.withLock { $0.code = nil }
-            show(["the connection to \(name) was lost; trying again"])
+            show([isBusy ? "\(name) is busy; trying again" : "the connection to \(name) was lost; trying again"])
         case .sent(let result) where result.outcome == .completed:
             show(["sent, \(result.byteCount.formattedByteCount)"], category: "transfer.complete", isLast: true)
         case .warning(let line): log.warning("\(line)")

@@ -25,7 +25,8 @@ package enum OperationEvent: Sendable {
     /// - Parameters:
     ///   - name: escaped.
     ///   - timeLeft: the time until the attempts end.
-    case reconnecting(PeerID, name: String, timeLeft: Duration)
+    ///   - isBusy: whether the peer has closed the link because it has too many, which a warning has said.
+    case reconnecting(PeerID, name: String, timeLeft: Duration, isBusy: Bool)
     case sent(SendResult)
     /// Nothing, or not all, was sent to a receiver, whether or not a transfer had begun. The last event about this receiver.
     /// - Parameter receiver: as the user has named it, not escaped.

@@ -52,7 +52,8 @@ struct DirectSendOperation: Sendable {
                 if isNewLoss {
                     if attempt.foundNoSlot, let failure = attempt.failure { reporter.report(.warning(failure.message)) }
                     let timeLeft = reconnection.timeLeft(SystemClock.monotonic())
-                    reporter.report(.reconnecting(receiver.peerID, name: name, timeLeft: timeLeft))
+                    reporter.report(
+                        .reconnecting(receiver.peerID, name: name, timeLeft: timeLeft, isBusy: attempt.foundNoSlot))
                 }
                 try await running.reconnecting(.init(label: name, since: since)) {
                     try await Task.sleep(for: delay)
@@ -210,7 +211,7 @@ struct DirectSendOperation: Sendable {
         let end = mayBeClosed ? await self.end(of: connection) : nil
         // The link has found no slot, or has given way to another one: the user was not asked, or has not answered.
         if connection.foundNoSlot || result.outcome == .declined(.busy), let end, case .connectionLost = end {
-            result = TransferResult(outcome: .interrupted, detail: end.description)
+            result = TransferResult(outcome: .interrupted, detail: end.description(naming: name))
         }
         // Another try would end in the same way.
         if let end, !end.isTransient {

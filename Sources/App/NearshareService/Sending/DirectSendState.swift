@@ -45,8 +45,10 @@ struct DirectSendState: Sendable {
     private var opening: Reconnection
     /// The key that the receiver has proven; nil before the first handshake has succeeded.
     private(set) var receiver: Fingerprint?
-    /// The failure of the last link that broke after a handshake, thrown when no other attempt gets further.
+    /// The failure of the last link that broke after a handshake, thrown when no other attempt gets further. That of a receiver
+    /// without a slot counts more than a link that breaks later without content.
     private var linkFailure: CommandFailure?
+    private var hasFoundNoSlot = false
     private var brokenSince: MonotonicInstant?
     /// Bytes of content that the receiver has.
     private var byteCount: UInt64 = 0
@@ -74,7 +76,10 @@ struct DirectSendState: Sendable {
         if isNewLoss { brokenSince = now }
         if let proven = attempt.receiver {
             receiver = proven
-            if attempt.isBroken { linkFailure = failure }
+            if attempt.isBroken, isNewLoss || attempt.foundNoSlot || !hasFoundNoSlot {
+                linkFailure = failure
+                hasFoundNoSlot = attempt.foundNoSlot
+            }
         }
         // After a transfer has begun, a peer that cannot be reached is a broken link as well.
         let canRetry = attempt.isBroken && linkFailure != nil && canResume && !isCancelled
