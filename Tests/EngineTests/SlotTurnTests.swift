@@ -122,6 +122,52 @@ import Testing
         #expect(another == nil && slots.count { receiver.isOpen($0) } == 47)
     }
 
+    /// Above the rate from which links stay where each source has one.
+    private let fastRate = 70_000
+
+    @Test("R5: where six addresses hold all slots by fast transfers, another one gets a slot at once, and its fair share")
+    func fastTransfers() {
+        var receiver = Receiver()
+        let slots = (0..<48).compactMap { receiver.open("10.1.0.\($0 % 6)", at: 0, rate: fastRate + $0) }
+        func heldCounts() -> [Int] {
+            (0..<6).map { address in slots.indices.count { $0 % 6 == address && receiver.isOpen(slots[$0]) } }
+        }
+        let own = receiver.open("10.1.0.1", at: 20_000, rate: fastRate)
+        #expect(slots.count == 48 && own == nil, "its limit is reached")
+        let honest = receiver.open("10.2.0.1", at: 20_001, rate: 1 << 20)
+        #expect(honest != nil && heldCounts() == [7, 8, 8, 8, 8, 8] && !receiver.isOpen(slots[0]), "the slowest gives way")
+        let renewed = receiver.open("10.1.0.0", at: 20_002, rate: fastRate)
+        #expect(renewed == nil, "no other address has two links more")
+        let further = (0..<6).compactMap { receiver.open("10.2.0.1", at: 40_000 + $0, rate: 1 << 20) }
+        #expect(further.count == 5 && heldCounts() == [7, 7, 7, 7, 7, 7])
+        #expect(honest.map { receiver.isOpen($0) } == true)
+        let friend = receiver.open("10.2.0.2", at: 60_000, rate: fastRate, isFriend: true)
+        #expect(friend != nil, "a friend has slots of its own")
+    }
+
+    @Test("R5: addresses keep one fast link each: forty-eight hold all slots of untrusted peers") func singleFastLinks() {
+        var receiver = Receiver()
+        let slots = (0..<48).compactMap { receiver.open("10.1.0.\($0)", at: 0, rate: fastRate) }
+        let newcomer = receiver.open("10.2.0.1", at: 60_000, rate: 1 << 20)
+        #expect(slots.count == 48 && newcomer == nil && slots.allSatisfy { receiver.isOpen($0) })
+    }
+
+    @Test("R5: all addresses of one IPv6 network share its slots: another one gets one at once") func fastNetwork() {
+        var receiver = Receiver()
+        let slots = (0..<48).compactMap { receiver.open("2001:db8:0:\($0 % 2)::\($0 + 1)", at: 0, rate: fastRate) }
+        let newcomer = receiver.open("10.2.0.1", at: 20_000, rate: 1 << 20)
+        #expect(slots.count == 48 && newcomer != nil && slots.count { receiver.isOpen($0) } == 47)
+    }
+
+    @Test("R5: a source with two fast links loses none where one of another source is slow") func slowBesideFast() {
+        var receiver = Receiver()
+        let fast = (0..<2).compactMap { _ in receiver.open("10.2.0.1", at: 0, rate: 1 << 20) }
+        let slow = (0..<46).compactMap { receiver.open("10.1.0.\($0)", at: 0, rate: trickle) }
+        let newcomer = receiver.open("10.2.0.2", at: 20_000, rate: 1 << 20)
+        #expect(newcomer != nil && fast.count == 2 && fast.allSatisfy { receiver.isOpen($0) })
+        #expect(slow.count { receiver.isOpen($0) } == 45)
+    }
+
     @Test("R5: the time for which a source holds slots is counted up to its limit, and passes as fast; others come before it")
     func slotTimes() {
         var times = SlotTimes()

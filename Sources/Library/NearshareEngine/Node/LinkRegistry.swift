@@ -12,7 +12,8 @@ internal import NearshareBase
 ///
 /// Where all slots are in use, sources take turns: many addresses would hold all by transfers just above that rate, or by ones that
 /// are renewed before they have a rate. A link below ``contendedRate``, or without a rate yet, gives way to a newcomer whose source
-/// uses less of its limit, or has held slots for less time lately (``SlotTimes``). Faster links stay.
+/// uses less of its limit, or has held slots for less time lately (``SlotTimes``). A faster link gives way only where its source has
+/// at least two slots more than the newcomer's had: a few addresses cannot hold all slots, and each keeps one.
 struct LinkRegistry {
     /// The number that identifies an admitted link's slot.
     typealias Slot = UInt64
@@ -56,7 +57,7 @@ struct LinkRegistry {
     /// before its first offer.
     static let grace = Duration.seconds(1)
     /// Bytes a second below which a transfer gives way to another source where all slots are in use. Holding all slots of untrusted
-    /// peers above it takes 3 MiB a second.
+    /// peers above it takes 3 MiB a second, and as many addresses as there are slots.
     static let contendedRate = 64 << 10
 
     private var slotTimes = SlotTimes()
@@ -134,8 +135,9 @@ struct LinkRegistry {
     }
 
     /// Evicts the oldest unused link of the source with the most links; where none is unused, the slowest link below
-    /// ``ProgressMeter/minimumRate``, from the source with the most links first; where all slots are in use, then one below
-    /// ``contendedRate`` whose source is to give way.
+    /// ``ProgressMeter/minimumRate``, from the source with the most links first; where all slots are in use, then one whose source
+    /// holds more slots, or, below ``contendedRate``, is to give way. Of a source with twice as many links, a fast one goes before
+    /// a slow one of another source.
     private mutating func evict(
         for newcomer: Newcomer, limits: NodeLimits, now: MonotonicInstant, where isCandidate: (Incoming) -> Bool
     ) -> (@Sendable () -> Void)? {
@@ -160,9 +162,12 @@ struct LinkRegistry {
         let slow = candidates.compactMap { slot, link -> (slot: Slot, order: (Int, Int, Int, Duration))? in
             guard let rate = link.rate(now) ?? (link.isMoving() ? Self.contendedRate - 1 : nil) else { return nil }
             let isTrickle = rate < ProgressMeter.minimumRate
-            guard isTrickle || rate < Self.contendedRate && givesWay(link.source) else { return nil }
+            let isFast = rate >= Self.contendedRate
+            let count = counts[link.source, default: 0]
+            // A source that holds more keeps at least as many links as the newcomer's has then: they end up with equal numbers.
+            guard isTrickle || count > ownCount || !isFast && givesWay(link.source) else { return nil }
             return (
-                slot, (isTrickle ? 1 : 0, counts[link.source, default: 0], -rate, slotTimes.time(of: link.source))
+                slot, (isTrickle ? 1 : 0, isFast ? count : 2 * count, -rate, slotTimes.time(of: link.source))
             )
         }
         // Unused links within their grace give way in a second: no other transfer of the same source has to for them.
