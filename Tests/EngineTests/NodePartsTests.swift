@@ -285,6 +285,21 @@ func violation() {
         #expect(back && again == [true, false])
     }
 
+    @Test("relayed links are quiet a while after the last byte, and when there are none") func quietRelays() throws {
+        var relays = ForwardedRelays()
+        let ids = try (1...2).map { try #require(PeerID(bytes: [UInt8](repeating: $0, count: PeerID.byteCount))) }
+        let path = RelayPath(origin: ids[0], target: ids[1])
+        _ = relays.begin(path)
+        #expect(relays.quietInstant == nil)
+        let start = MonotonicInstant(nanoseconds: 0)
+        for now in [start, start + .seconds(3)] {
+            relays.recordBytes(at: now)
+            #expect(relays.quietInstant == now + ForwardedRelays.quietTime)
+        }
+        relays.end(path)
+        #expect(relays.quietInstant == nil)
+    }
+
     @Test("a listener that is removed is no longer the one to connect to; the rest is closed together") func listeners() throws
     {
         let transport = InMemoryTransport()

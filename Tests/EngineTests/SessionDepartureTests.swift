@@ -183,8 +183,8 @@ import Testing
     }
 
     @Test(
-        "what members have finished arrives when they leave together, or when one leaves", arguments: LinkKind.allCases,
-        [[1, 2], [1]])
+        "what members have finished arrives when they leave together, or when one leaves, also the one between them",
+        arguments: LinkKind.allCases, [[1, 2], [1], [0, 1, 2], [0]])
     func leaveTogether(_ linkKind: LinkKind, leaving: [Int]) async throws {
         for (byteCount, isRelayed) in [(350_050, false), (350_050, true), (100, false)] {
             try await TestNetwork.withSession(

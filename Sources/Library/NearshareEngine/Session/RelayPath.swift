@@ -12,6 +12,15 @@ struct ForwardedRelays: Sendable {
     static let maximumCount = 2
 
     private var counts: [RelayPath: Int] = [:]
+    /// The time at which bytes were relayed last, on any path.
+    private var latestBytes: MonotonicInstant?
+    /// Time without bytes after which the links count as quiet: longer than a busy peer needs for an answer.
+    static let quietTime = Duration.seconds(1)
+
+    /// The earliest time at which the links count as quiet; nil when there are none, or none has carried bytes.
+    var quietInstant: MonotonicInstant? { counts.isEmpty ? nil : latestBytes.map { $0 + Self.quietTime } }
+
+    mutating func recordBytes(at now: MonotonicInstant) { latestBytes = now }
 
     /// - Returns: false when there are too many on this path.
     mutating func begin(_ path: RelayPath) -> Bool {

@@ -10,7 +10,8 @@ extension Session {
     ///
     /// The other direction is waited for as well: a member sends the streams that its program has finished before this node goes, as
     /// far as this program reads them, and one that leaves at the same time also its messages. A member that does not answer within
-    /// a second is waited for only if it leaves as well, or streams from it have not ended.
+    /// a second is waited for only if it leaves as well, or streams from it have not ended. While other members are connected through
+    /// this node, the call also waits until their links through it have ended, or have carried nothing for a second.
     ///
     /// New messages, streams, offers, invitations and metadata throw ``SessionError/left`` from the beginning of the call. While the
     /// call waits, sends that had begun to wait for room go on, and so does writing to open streams. The sequences of the session end
@@ -34,6 +35,7 @@ extension Session {
             await self.waitUntilDelivered()
             await self.waitUntilOthersAreDone()
             await self.waitUntilStreamsAreHandled(of: presentLinks)
+            await self.waitUntilRelaysAreQuiet()
         }
         let undelivered = state.withLock { state in state.isOver ? [] : state.undelivered }
         await withTimeout(deadline - node.settings.clock()) { await self.endRelayedLinks() }

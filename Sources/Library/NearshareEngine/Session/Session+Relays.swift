@@ -18,15 +18,20 @@ extension Session {
         case .to(let target)?:
             let path = RelayPath(origin: link.peer, target: target)
             guard target != link.peer, isMember(target), let next = completeLinksTo(target).first(where: { $0.relay == nil }),
-                state.withLock({ $0.relays.begin(path) })
+                state.withLock({ !$0.isLeaving && $0.relays.begin(path) })
             else { return stream.refuse() }
             guard let onward = next.driver.openStream(.relay, RelayName.from(link.peer).streamName, with: target) else {
                 state.withLock { $0.relays.end(path) }
                 return stream.refuse()
             }
             node.start { [self] in
-                await Self.relayBytes(between: stream, and: onward)
-                state.withLock { $0.relays.end(path) }
+                await relayBytes(between: stream, and: onward)
+                let isLeaving = state.withLock { state in
+                    state.relays.end(path)
+                    return state.isLeaving
+                }
+                // A leave waits for it.
+                if isLeaving { progress.notifyAll() }
             }
         case .from(let origin)?:
             guard origin != link.peer, isMember(origin) else { return stream.refuse() }
@@ -43,7 +48,7 @@ extension Session {
     /// Moves bytes both ways; each direction waits for its reader. When the peer resets one of the streams, the other one is reset as
     /// well. Where the link of one has ended, what has arrived on it is still passed on: its far end may have left in order, and the
     /// other one sees by the encryption whether it is all.
-    private static func relayBytes(between one: ByteStream, and other: ByteStream) async {
+    private func relayBytes(between one: ByteStream, and other: ByteStream) async {
         let directions = [(one, other), (other, one)]
         await withDiscardingTaskGroup { resetting in
             for (source, target) in directions {
@@ -51,16 +56,21 @@ extension Session {
                 resetting.addTask { if await source.waitUntilReset() { target.cut() } }
             }
             await withDiscardingTaskGroup { copying in
-                for (source, target) in directions { copying.addTask { await Self.copyBytes(from: source, to: target) } }
+                for (source, target) in directions { copying.addTask { await self.copyBytes(from: source, to: target) } }
             }
             resetting.cancelAll()
         }
     }
 
     /// Copies bytes until the end of the source, or of the link of one of both.
-    private static func copyBytes(from source: ByteStream, to target: ByteStream) async {
+    private func copyBytes(from source: ByteStream, to target: ByteStream) async {
         do {
-            for try await bytes in source { try await target.write(bytes) }
+            for try await bytes in source {
+                recordRelayedBytes()
+                try await target.write(bytes)
+                // The target may have waited for its reader.
+                recordRelayedBytes()
+            }
         } catch let error as StreamError where error != .notOpen {
             // The peer has reset one of them.
             source.cut()
@@ -69,5 +79,22 @@ extension Session {
             // The other direction ends by itself.
         }
         target.finish()
+    }
+
+    private func recordRelayedBytes() {
+        let now = node.settings.clock()
+        state.withLock { $0.relays.recordBytes(at: now) }
+    }
+
+    /// Waits until the links that this node relays have carried nothing for a while, or have ended: two members that leave as well
+    /// close theirs when they are done. Members that stay look for another way when this node has gone.
+    func waitUntilRelaysAreQuiet() async {
+        let haveEnded = { @Sendable in self.state.withLock { $0.isOver || $0.relays.quietInstant == nil } }
+        while !Task.isCancelled, !haveEnded(), let instant = state.withLock({ $0.relays.quietInstant }) {
+            let rest = instant - node.settings.clock()
+            guard rest > .zero else { return }
+            // Bytes that are relayed meanwhile postpone the time.
+            await withTimeout(rest) { while !Task.isCancelled, !haveEnded() { await self.progress.wait(until: haveEnded) } }
+        }
     }
 }
