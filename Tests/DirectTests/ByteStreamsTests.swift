@@ -79,6 +79,20 @@ import Testing
         #expect(a.unsentCount == 0 && a.count == 2)
     }
 
+    @Test("a reader that finishes its own direction without a byte has no unsent bytes, before and after the end is sent")
+    func unsentEnd() throws {
+        var (a, b) = pair()
+        let id = try a.open(.bytes, name)
+        #expect(try a.write([1], on: id) == 1)
+        #expect(a.unsentCount == 1 && a.unsentFinished.isEmpty)
+        try a.finish(id)
+        try exchange(&a, &b)
+        try b.finish(id)
+        #expect(b.unsentCount == 0 && b.unsentFinished == [id])
+        try exchange(&a, &b)
+        #expect(a.unsentCount == 0 && b.unsentCount == 0 && b.unsentFinished.isEmpty)
+    }
+
     @Test("R1: a peer that opens streams without reading the answers is stopped") func floodOfOpens() throws {
         var streams = ByteStreams(role: .responder)
         var count: UInt32 = 0

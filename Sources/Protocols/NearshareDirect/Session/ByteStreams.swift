@@ -88,8 +88,8 @@ package struct ByteStreams: Sendable {
             .map(\.key).sorted()
     }
 
-    /// The number of programs' streams of which bytes or the end, as far as the program has written them, are not sent.
-    package var unsentCount: Int { streams.values.count { $0.purpose == .bytes && $0.sending.isUnsent } }
+    /// The number of programs' streams of which bytes that the program has written are not sent.
+    package var unsentCount: Int { streams.values.count { $0.purpose == .bytes && $0.sending.hasUnsentBytes } }
 
     /// Whether the program holds a stream of which the peer's end has not arrived.
     package var hasIncoming: Bool {

@@ -15,8 +15,8 @@ struct SendingPart: Sendable {
     /// Whether there is a frame to send.
     var isReady: Bool { queue.isEmpty ? isFinishing && !isFinished : limit > sent }
 
-    /// Whether bytes or the end, as far as the program has written them, are not sent.
-    var isUnsent: Bool { !queue.isEmpty || (isFinishing && !isFinished) }
+    /// Whether bytes that the program has written are not sent. The end alone is none: the reader lacks nothing without it.
+    var hasUnsentBytes: Bool { !queue.isEmpty }
 
     /// The bytes that fit into a buffer of this size.
     func availableByteCount(in buffer: Int) -> Int { max(0, buffer - queue.count) }
