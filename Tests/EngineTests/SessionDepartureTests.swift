@@ -213,6 +213,44 @@ import Testing
         }
     }
 
+    enum EarlyEnd: CaseIterable, Sendable {
+        case secondCall, cancelledCall, nodeStops
+    }
+
+    @Test(
+        "each call that waits says what was not delivered, whatever ends the session", arguments: LinkKind.allCases,
+        EarlyEnd.allCases)
+    func leavesTwice(_ linkKind: LinkKind, end: EarlyEnd) async throws {
+        let network = TestNetwork(linkKind)
+        try await withNode(network.settings(0)) { host in
+            _ = try host.listen()
+            let session = try host.startSession(Self.settings)
+            try await withNode(network.settings(1)) { guest in
+                let listener = try guest.listen()
+                async let invited = session.invite(network.destination(1, listener.port))
+                let invitation = try #require(await listener.sessionInvitations.first { _ in true })
+                let joined = try invitation.accept(Self.settings)
+                #expect(try await invited == network.id(1))
+                // Not read.
+                try await session.send(SessionMessage(bytes: [1]))
+                async let first = session.leave(waiting: .seconds(100))
+                // The call has begun.
+                while (try? session.setMetadata("meanwhile")) != nil { await Task.yield() }
+                switch end {
+                case .secondCall: #expect(await session.leave(waiting: .zero).map(\.messages) == [1])
+                case .cancelledCall:
+                    let second = Task { await session.leave(waiting: .seconds(100)) }
+                    second.cancel()
+                    #expect(await second.value.map(\.messages) == [1])
+                case .nodeStops: host.beginShutdown()
+                }
+                #expect(await first.map(\.messages) == [1])
+                #expect(await session.leave().isEmpty, "the session was over before the last call")
+                withExtendedLifetime(joined) {}
+            }
+        }
+    }
+
     enum StreamEnd: CaseIterable, Sendable {
         case finish, reset, cut
         /// There is no stream.

@@ -6,7 +6,7 @@ internal import Synchronization
 extension Session {
     /// Leaves the session, after reliable messages, finished streams and transfers have arrived, or `waiting` has passed; a
     /// negative time counts as none, and more than a day as a day. A message has arrived when the member's program has read it.
-    /// Cancelling the task ends the waiting.
+    /// Cancelling the task ends the waiting. Of several calls, the first whose waiting ends leaves for all, which return the same.
     ///
     /// The other direction is waited for as well: a member sends the streams that its program has finished before this node goes, as
     /// far as this program reads them, and one that leaves at the same time also its messages. A member that does not answer within
@@ -17,11 +17,15 @@ extension Session {
     /// call waits, sends that had begun to wait for room go on, and so does writing to open streams. The sequences of the session end
     /// when the program has read what had arrived before the end; messages that are read after it count as lost at their sender.
     /// - Parameter waiting: 5 seconds by default.
-    /// - Returns: what had not arrived, for each member concerned, by id; nothing when all has, and when the session was over or ends
-    ///   while the call waits, such as by the founder's removal of this node or the end of the node.
+    /// - Returns: what had not arrived, for each member concerned, by id, also where the session ends while the call waits, such as by
+    ///   the founder's removal of this node or the end of the node; nothing when all has, and when the session was over before.
     @discardableResult
     public func leave(waiting: Duration = .seconds(5)) async -> [Undelivered] {
-        state.withLock { $0.isLeaving = true }
+        let wasOver = state.withLock { state in
+            state.isLeaving = true
+            return state.isOver
+        }
+        if wasOver { return [] }
         // Calls that wait for a link end.
         progress.notifyAll()
         // Those of members that leave before this node are among them.
@@ -37,7 +41,7 @@ extension Session {
             await self.waitUntilStreamsAreHandled(of: presentLinks)
             await self.waitUntilRelaysAreQuiet()
         }
-        let undelivered = state.withLock { state in state.isOver ? [] : state.undelivered }
+        let undelivered = state.withLock { $0.recordUndelivered() }
         await withTimeout(deadline - node.settings.clock()) { await self.endRelayedLinks() }
         for link in links { link.driver.send(.leave(id)) }
         end()
@@ -115,8 +119,15 @@ extension Session {
 }
 
 extension Session.State {
-    /// Content that members have not received.
-    fileprivate var undelivered: [Session.Undelivered] {
+    /// Records what members have not received, once: of several calls that leave, the first to go ends the session for all.
+    @discardableResult
+    mutating func recordUndelivered() -> [Session.Undelivered] {
+        let recorded = undelivered ?? currentlyUndelivered
+        undelivered = recorded
+        return recorded
+    }
+
+    private var currentlyUndelivered: [Session.Undelivered] {
         let transferCounts = transfers.undeliveredCounts
         let ids = Set(members.roster.memberIDs).union(members.lost.members).union(transferCounts.keys)
         return ids.sorted().compactMap { id in

@@ -137,6 +137,8 @@ public final class Session: Sendable {
         var receiptWaiterCount = 0
         /// This node is leaving: what was handed over is delivered, and nothing else is accepted.
         var isLeaving = false
+        /// Content that members had not received when this node went; nil before that.
+        var undelivered: [Undelivered]?
         /// The reason why the session is over.
         var end: SessionError?
 
@@ -309,6 +311,8 @@ public final class Session: Sendable {
     /// Ends the session at once.
     func end(_ reason: SessionError = .left) {
         let (links, openings, reason, cutTransfers) = state.withLock { state in
+            // Before the links and transfers are removed.
+            state.recordUndelivered()
             let reason = state.end ?? reason
             state.end = reason
             return (state.members.removeLinks(), state.outgoing.removeAll(), reason, state.transfers.removeRunning())
