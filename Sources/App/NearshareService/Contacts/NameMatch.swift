@@ -16,7 +16,7 @@ extension NamedPeer {
 
     /// Whether a name of the peer begins with a text in lower case.
     fileprivate func hasName(beginningWith text: String) -> Bool {
-        [name, otherName].contains { $0?.claimed.lowercased().hasPrefix(text) == true }
+        [name, otherName].contains { $0?.imitatesID(of: id) == false && $0?.claimed.lowercased().hasPrefix(text) == true }
     }
 
     /// The row of a list of peers with similar names, from which the user takes the id.
@@ -38,8 +38,9 @@ package enum NameMatch<Candidate: NamedPeer> {
             self = .none
             return
         }
-        if let id = PeerID(hex: wanted), let candidate = candidates.first(where: { $0.id == id }) {
-            self = .one(candidate)
+        // A text in the form of an id means that one alone: any peer can choose such a name (K2).
+        if let id = PeerID(hex: wanted) {
+            self = candidates.first { $0.id == id }.map { .one($0) } ?? .none
             return
         }
         let candidates = candidates.filter { !$0.name.imitatesID(of: $0.id) }

@@ -25,11 +25,12 @@ package struct NamedKey: Sendable, Hashable, NamedPeer {
             trustLabel: TrustStatus.known(known.entry.trust, isFriend: known.entry.isFriend).listText)
     }
 
-    /// Whether a text selects the peer only by the name that it calls itself beside its local one: another peer may have that name (K2).
+    /// Whether a text selects the peer only by the name that it calls itself beside its local one, or by the beginning of that: another
+    /// peer may have it (K2).
     func isSelectedByOtherName(_ text: String) -> Bool {
         let wanted = text.lowercased()
-        return otherName?.claimed.lowercased() == wanted
-            && ![name.claimed.lowercased(), id.hex, fingerprint.hex].contains(wanted)
+        return otherName?.claimed.lowercased().hasPrefix(wanted) == true && !name.claimed.lowercased().hasPrefix(wanted)
+            && ![id.hex, fingerprint.hex].contains(wanted)
     }
 
     /// The key that a text selects: a fingerprint, an id, a name or the beginning of one.
@@ -122,6 +123,8 @@ extension TrustStore {
     /// found.
     package func peersListed(as text: String) -> Set<PeerID> {
         let wanted = text.lowercased()
+        // A name in the form of an id selects no peer.
+        guard PeerID(hex: wanted) == nil else { return [] }
         return Set(entries.filter { $0.value.name.claimed.lowercased() == wanted }.keys.map(\.peerID))
     }
 

@@ -180,11 +180,12 @@ package struct NearbyPeerTable: Sendable {
         // Blank text matches no peer, although every name begins with the empty text.
         if text.allSatisfy(\.isWhitespace) { return .none }
         let sorted = Self.sorted(peers)
-        if let id = PeerID(hex: text), let peer = peers[id] { return .one(peer, isExact: true) }
+        // A text in the form of an id means that one alone: any peer can choose such a name (K2).
+        if let id = PeerID(hex: text) { return peers[id].map { .one($0, isExact: true) } ?? .none }
         let wanted = text.lowercased()
         let tagged = TaggedName(text)
         let exact = sorted.filter { peer in
-            (peer.name.claimed.lowercased() == wanted && !peer.name.imitatesID(of: peer.id)) || ids.contains(peer.id)
+            peer.name.claimed.lowercased() == wanted || ids.contains(peer.id)
                 || tagged?.matches(peer.name, peer.id) == true
         }
         if exact.count == 1 { return .one(exact[0], isExact: true) }
