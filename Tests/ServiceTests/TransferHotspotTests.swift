@@ -13,6 +13,8 @@ private final class RadioLink: ForwardingLink {
     let inner: any StreamLink
     let remote = LinkAddress(host: "00:AA:01:00:00:00/public", port: 1, medium: .bluetooth)
     private let air: Air
+    private let contentCount = Atomic(0)
+    private let isClosed = Atomic(false)
 
     init(_ link: any StreamLink, _ air: Air) { (inner, self.air) = (link, air) }
 
@@ -20,9 +22,19 @@ private final class RadioLink: ForwardingLink {
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(LinkError) {
         // Content, and not frames.
-        if bytes.count > 10_000 { usleep(air.writeTime) }
+        if bytes.count > 10_000 {
+            usleep(air.writeTime)
+            let count = contentCount.add(bytes.count, ordering: .relaxed).newValue
+            air.limit.wait { limit in count <= limit || isClosed.load(ordering: .relaxed) ? () : nil }
+        }
         air.byteCount.add(bytes.count, ordering: .relaxed)
         try inner.write(bytes)
+    }
+
+    func close() {
+        isClosed.store(true, ordering: .relaxed)
+        air.limit.update { _ in }
+        inner.close()
     }
 }
 
@@ -40,6 +52,8 @@ private final class Air: StreamTransport {
     }
 
     let byteCount = Atomic(0)
+    /// Bytes of content on one link, beyond which a write waits.
+    let limit = Monitor(Int.max)
     let segment = InMemorySegment(interfaceName: "radio0")
     /// Microseconds for each write of content.
     let writeTime: UInt32
@@ -111,6 +125,9 @@ private final class Network: StreamTransport {
     private let links = InMemoryTransport()
     let hosts = Mutex<[String]>([])
     let isDown = Atomic(false)
+    private let onConnect: @Sendable () -> Void
+
+    init(onConnect: @escaping @Sendable () -> Void) { self.onConnect = onConnect }
 
     func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener {
         try links.listen(port: port, interface: interface)
@@ -120,6 +137,7 @@ private final class Network: StreamTransport {
         to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
     ) throws(LinkError) -> any StreamLink {
         hosts.withLock { $0.append(address.host) }
+        onConnect()
         if isDown.load(ordering: .relaxed) { throw LinkError(.unreachable, "no route") }
         return try links.connect(to: address, timeout: timeout, cancelledBy: cancellation)
     }
@@ -166,10 +184,16 @@ struct TransferHotspotTests {
     private static let size = 12 << 20
 
     private let stage = ServiceStage()
-    private let air = Air(writeTime: 30_000)
-    private let network = Network()
+    private let air: Air
+    private let network: Network
     private let sender = EventRecorder()
     private let receiver = EventRecorder()
+
+    init() {
+        let air = Air(writeTime: 30_000)
+        self.air = air
+        network = Network { air.limit.update { $0 = .max } }
+    }
 
     private struct Run {
         var failure: CommandFailure?
@@ -202,6 +226,9 @@ struct TransferHotspotTests {
                         }, points.count - 1)]
             }, localNetworks: { networks })
     }
+
+    /// Holds content back on the radio until the network is used: on a busy machine, the transfer would end before.
+    private func waitForNetwork() { air.limit.update { $0 = Self.size / 3 } }
 
     /// Sends a file from ada to bea, who is found over Bluetooth.
     private func send(
@@ -262,6 +289,7 @@ struct TransferHotspotTests {
     }
 
     @Test func `both users agree, the file goes on in the network of the sender, and both leave it`() async throws {
+        waitForNetwork()
         let (adaPoint, beaPoint) = (
             InMemoryWiFiConnection(plan: .success(Self.office)), InMemoryWiFiConnection(plan: .success(Self.office))
         )
@@ -388,6 +416,7 @@ struct TransferHotspotTests {
     }
 
     @Test func `a friend needs no answer where the receiver has chosen so`() async throws {
+        waitForNetwork()
         let (adaPoint, beaPoint) = (
             InMemoryWiFiConnection(plan: .success(Self.office)), InMemoryWiFiConnection(plan: .success(Self.office))
         )
@@ -417,6 +446,7 @@ struct TransferHotspotTests {
 
     @Test func `a link that breaks before the network is there leads to another one, without another question`() async throws {
         func point() -> InMemoryWiFiConnection { InMemoryWiFiConnection(plan: .success(Self.office)) }
+        waitForNetwork()
         let (slow, adaPoint, beaPoints) = (SlowWiFiConnection(Self.office, air), point(), [point(), point()])
         let asked = Atomic(0)
         let display = HotspotDisplay("y")
