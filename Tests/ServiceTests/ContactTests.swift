@@ -53,8 +53,15 @@ struct NameMatchTests {
     func idAsName() throws {
         let name = fingerprint(1).peerID.hex
         let key = NamedKey(fingerprint: fingerprint(2), name: try DisplayName(name))
-        for text in [name, name.uppercased(), String(name.prefix(6))] { #expect(try NamedKey.find(text, among: [key]) == nil) }
+        let renamed = NamedKey(fingerprint: fingerprint(3), name: try DisplayName("Mal"), otherName: try DisplayName(name))
+        for text in [name, name.uppercased(), String(name.prefix(6))] {
+            #expect(try NamedKey.find(text, among: [key]) == nil)
+            #expect(try NamedKey.find(text, among: [renamed]) == nil)
+        }
         #expect(try NamedKey.find(fingerprint(2).peerID.hex, among: [key]) == key)
+        var trust = TrustStore()
+        _ = trust.introduce(key.fingerprint, claiming: key.name, as: key.name, at: WallTime(milliseconds: 1))
+        #expect(trust.peersListed(as: name).isEmpty && trust.knownPeers(selectedBy: name).isEmpty)
     }
 
     @Test("a text that means several peers is an error that lists their ids", arguments: ["an", "dora", "d"])

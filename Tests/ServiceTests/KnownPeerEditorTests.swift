@@ -91,9 +91,11 @@ struct KnownPeerEditorTests {
         let editor = KnownPeerEditor(anna.machine)
         _ = try editor.rename("peer 0", to: DisplayName("Zed"))
         for change in [editor.block, editor.forget] {
-            let failure = #expect(throws: CommandFailure.self) { try change("Peer 0") }
-            #expect(failure?.status == .peerNotFound)
-            #expect(failure?.message.contains("use the id \(fingerprint(0).peerID) if you mean Zed") == true)
+            for text in ["Peer 0", "pee"] {
+                let failure = #expect(throws: CommandFailure.self) { try change(text) }
+                #expect(failure?.status == .peerNotFound)
+                #expect(failure?.message.contains("use the id \(fingerprint(0).peerID) if you mean Zed") == true)
+            }
         }
         #expect(try anna.trust(in: fingerprint(0)) == .seen)
         #expect(try editor.block("zed").id == fingerprint(0).peerID)

@@ -319,7 +319,11 @@ extension PipedConversation {
     /// The sentence that tells the user which peer gets the lines; nil for one that the user knows, and for one that is away.
     static func newcomerNotice(for contact: Contact) -> String? {
         guard contact.isNear, !contact.trustStatus.isKnown else { return nil }
-        return "each line goes to \(contact.name.identified(by: contact.id)), which is new here"
+        let standing =
+            if case .nameClash = contact.trustStatus { "which has the name of a known peer, but another key" } else {
+                "which is new here"
+            }
+        return "each line goes to \(contact.name.identified(by: contact.id)), \(standing)"
     }
 
     /// The failure of lines that are stored for a peer that is away, where another device in range has its name; nil for none.

@@ -40,7 +40,7 @@ struct KeysListCommand: AsyncParsableCommand {
                     [
                         contact.name.shown, contact.fingerprint.peerID.hex,
                         "\(contact.entry.origin.rawValue) \(contact.entry.since.localText)",
-                        contact.mark,
+                        contact.marks,
                     ]
                 })
         }
@@ -154,10 +154,10 @@ private struct KnownKeys {
         var fingerprint: Fingerprint
         var name: DisplayName
         var entry: ContactBook.Entry
-        var trustStatus: TrustStatus
-        var isFriend: Bool { trustStatus.isFriend }
-        /// The mark of a friend, and of a peer with the name of another known one (K2).
-        var mark: String { if case .nameClash = trustStatus { trustStatus.label } else { isFriend ? "friend" : "" } }
+        var isFriend: Bool
+        /// Whether the name is that of another known peer (K2).
+        var isNameTaken: Bool
+        var marks: String { ((isFriend ? ["friend"] : []) + (isNameTaken ? ["changed"] : [])).joined(separator: ", ") }
     }
 
     /// Sorted by name.
@@ -168,9 +168,11 @@ private struct KnownKeys {
         contacts = try machine.contacts.read().entries
             .map { fingerprint, entry in
                 let name = trust[fingerprint]?.name ?? entry.name
+                let isNameTaken =
+                    if case .nameClash = trust.trustStatus(of: fingerprint, claiming: name) { true } else { false }
                 return Contact(
-                    fingerprint: fingerprint, name: name, entry: entry,
-                    trustStatus: trust.trustStatus(of: fingerprint, claiming: name))
+                    fingerprint: fingerprint, name: name, entry: entry, isFriend: trust[fingerprint]?.isFriend == true,
+                    isNameTaken: isNameTaken)
             }
             .sorted { ($0.name.claimed.lowercased(), $0.fingerprint.hex) < ($1.name.claimed.lowercased(), $1.fingerprint.hex) }
     }

@@ -76,7 +76,7 @@ package struct FriendResolver: Sendable {
             // Without a network no other peer is nearby.
         }
         guard let contact = try await contactInRange(text), contact.id != key.id else { return .authenticated(known) }
-        throw CommandFailure(.peerNotFound, NodeError.ambiguity(of: text, rows: [key.idRow, contact.idRow].sorted()))
+        throw CommandFailure(.peerNotFound, NodeError.ambiguity(of: text, rows: [key.idRow, contact.idRow]))
     }
 
     /// The peer that the running node has in the mesh; nil where there is none, or no node runs.

@@ -110,8 +110,8 @@ package struct KnownPeerEditor: Sendable {
         guard key.isSelectedByOtherName(text) else { return }
         throw CommandFailure(
             .peerNotFound,
-            "\(TerminalText.escaped(text)) is only the name that \(key.name.shown) calls itself, and may be that of another peer; use "
-                + "the id \(key.id) if you mean \(key.name.shown)")
+            "\(TerminalText.escaped(text)) selects \(key.name.shown) only by what it calls itself, and may mean another peer; use the "
+                + "id \(key.id) if you mean \(key.name.shown)")
     }
 
     /// Refuses a text that names this machine, and no peer that was met.

@@ -93,6 +93,6 @@ package enum NameMatch<Candidate: NamedPeer> {
 
     /// The message for a text that selects several peers.
     package static func ambiguity(of text: String, _ candidates: [Candidate]) -> String {
-        NodeError.ambiguity(of: text, rows: candidates.map(\.idRow).sorted())
+        NodeError.ambiguity(of: text, rows: candidates.map(\.idRow))
     }
 }

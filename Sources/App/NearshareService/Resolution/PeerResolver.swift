@@ -187,7 +187,7 @@ package struct PeerResolver: Sendable {
                 if !status.isBlocked { rows.append("\(name.shown)  \(id)  \(status.listText)") }
             }
             guard rows.isEmpty else {
-                throw CommandFailure(.peerNotFound, NodeError.ambiguity(of: text, rows: ([key.idRow] + rows).sorted()))
+                throw CommandFailure(.peerNotFound, NodeError.ambiguity(of: text, rows: [key.idRow] + rows))
             }
             let namesakes = others.withLock { $0 }.filter { !trust.trustStatus(claiming: $0, named: key.name).isBlocked }
             let notice = SharedName.notice(
