@@ -8,8 +8,8 @@ internal import Synchronization
 /// The kernel does not announce that space has become free, except for items that are removed from the inbox itself.
 package final class InboxWatch: Sendable {
     private let path: String
-    /// Changes of the watched directory (inotify(7)).
-    private let changes: Int32
+    /// Changes of the watched directory.
+    private let changes = DirectoryEvents()
     /// The table of mounts, whose changes poll(2) reports (proc_pid_mountinfo(5)).
     private let mounts: Int32
     private let wakeup = EventFD()
@@ -20,30 +20,27 @@ package final class InboxWatch: Sendable {
     /// - Returns: nil where the kernel has no descriptor left.
     package init?(path: String) {
         self.path = path
-        changes = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
         mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
-        guard changes >= 0, mounts >= 0, wakeup.isOpen else { return nil }
+        guard changes.descriptor >= 0, mounts >= 0, wakeup.isOpen else { return nil }
     }
 
-    deinit {
-        for descriptor in [changes, mounts] where descriptor >= 0 { close(descriptor) }
-    }
+    deinit { if mounts >= 0 { close(mounts) } }
 
     /// Watches the inbox, or the directory in which a part of its path is missing. Called before each attempt to use the inbox,
     /// so that no later change is missed.
     package func arm() {
         watched.withLock { watched in
-            if watched >= 0 { inotify_rm_watch(changes, watched) }
-            let own = IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF
-            watched = inotify_add_watch(changes, path, UInt32(own))
+            if watched >= 0 { changes.end(watched) }
+            watched = changes.watch(path, for: IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF)
             var parts = path.pathComponents
             while watched < 0, !parts.isEmpty {
                 parts.removeLast()
                 let above = IN_ATTRIB | IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF
-                watched = inotify_add_watch(changes, "/" + parts.joined(separator: "/"), UInt32(above))
+                watched = changes.watch("/" + parts.joined(separator: "/"), for: above)
             }
         }
-        discardChanges()
+        // Those of an earlier watch, such as its own end.
+        _ = changes.read()
     }
 
     /// Ends the current wait, or the next one.
@@ -59,7 +56,7 @@ package final class InboxWatch: Sendable {
                 let end = timeout.map { SystemClock.monotonic() + $0 }
                 while true {
                     let events = DescriptorPoll.wait(
-                        for: [(changes, .readable), (mounts, .priority), (wakeup.descriptor, .readable)],
+                        for: [(changes.descriptor, .readable), (mounts, .priority), (wakeup.descriptor, .readable)],
                         timeout: end.map { max($0 - SystemClock.monotonic(), .zero) })
                     wakeup.reset()
                     guard events.contains(where: { !$0.isEmpty }) else { return false }
@@ -71,26 +68,7 @@ package final class InboxWatch: Sendable {
         }
     }
 
-    /// Drops the events of an earlier watch, such as its own removal.
-    private func discardChanges() { _ = readChanges() }
-
     /// - Returns: whether one of the changes can make the inbox accept items. Changed attributes of what is in the directory
     ///   cannot; the staging area in it changes its own while it is used.
-    private func readChanges() -> Bool {
-        var isRelevant = false
-        var events = [UInt8](repeating: 0, count: 4_096)
-        while true {
-            let count = read(changes, &events, events.count)
-            guard count > 0 else { return isRelevant }
-            events.withUnsafeBytes { raw in
-                var position = 0
-                // The kernel writes whole events: a header, and a name of `len` bytes, 0 for the directory itself.
-                while position + MemoryLayout<inotify_event>.size <= count {
-                    let event = raw.loadUnaligned(fromByteOffset: position, as: inotify_event.self)
-                    if event.mask & UInt32(IN_ATTRIB) == 0 || event.len == 0 { isRelevant = true }
-                    position += MemoryLayout<inotify_event>.size + Int(event.len)
-                }
-            }
-        }
-    }
+    private func readChanges() -> Bool { changes.read().contains { !$0.isAny(of: IN_ATTRIB) || $0.name.isEmpty } }
 }

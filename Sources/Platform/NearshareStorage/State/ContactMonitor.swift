@@ -8,7 +8,7 @@ package final class ContactMonitor: FileMonitor {
     /// Interval at which the files may have changed where the kernel has no watches left, or has removed this one.
     private static let unwatchedInterval = Duration.seconds(10)
 
-    private let changes: Int32
+    private let changes = DirectoryEvents()
     /// Whether the kernel reports changes.
     private let isWatched: Atomic<Bool>
     private let wakeup = EventFD()
@@ -16,15 +16,11 @@ package final class ContactMonitor: FileMonitor {
 
     /// - Returns: nil where the process has no descriptor left.
     package init?(of directory: StateDirectory) {
-        changes = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
         // The files are replaced by others; a user may write over one, or move one away.
-        let events = IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE
-        let watch = changes >= 0 ? inotify_add_watch(changes, directory.path, UInt32(events)) : -1
+        let watch = changes.watch(directory.path, for: IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE)
         isWatched = Atomic(watch >= 0)
         guard wakeup.isOpen else { return nil }
     }
-
-    deinit { if changes >= 0 { Glibc.close(changes) } }
 
     /// The interval at which the files may have changed; nil while the kernel reports changes.
     var interval: Duration? { isWatched.load(ordering: .relaxed) ? nil : Self.unwatchedInterval }
@@ -32,7 +28,7 @@ package final class ContactMonitor: FileMonitor {
     package func waitForChange() -> Bool {
         while !isClosed.load(ordering: .acquiring) {
             let interval = self.interval
-            let events = DescriptorPoll.wait(for: changes, .readable, wakeup: wakeup, timeout: interval)
+            let events = DescriptorPoll.wait(for: changes.descriptor, .readable, wakeup: wakeup, timeout: interval)
             guard !isClosed.load(ordering: .acquiring) else { return false }
             if interval != nil || (events.contains(.readable) && readChanges()) { return true }
         }
@@ -48,25 +44,11 @@ package final class ContactMonitor: FileMonitor {
     /// - Returns: whether one of them is about the files.
     func readChanges() -> Bool {
         var isRelevant = false
-        var events = [UInt8](repeating: 0, count: 4_096)
-        while true {
-            let count = read(changes, &events, events.count)
-            guard count > 0 else { return isRelevant }
-            events.withUnsafeBytes { raw in
-                var position = 0
-                // The kernel writes whole events: a header, and a name that zeros follow. An event without a name says that others
-                // were lost, or that the directory is gone.
-                while position + MemoryLayout<inotify_event>.size <= count {
-                    let event = raw.loadUnaligned(fromByteOffset: position, as: inotify_event.self)
-                    position += MemoryLayout<inotify_event>.size
-                    // The directory was deleted, or its file system unmounted.
-                    if event.mask & UInt32(IN_IGNORED) != 0 { isWatched.store(false, ordering: .relaxed) }
-                    let end = min(position + Int(event.len), count)
-                    let name = String(decoding: raw[position..<end].prefix(while: { $0 != 0 }), as: UTF8.self)
-                    if name.isEmpty || Self.names.contains(name) { isRelevant = true }
-                    position = end
-                }
-            }
+        for event in changes.read() {
+            // The directory was deleted, or its file system unmounted.
+            if event.isAny(of: IN_IGNORED) { isWatched.store(false, ordering: .relaxed) }
+            if event.name.isEmpty || Self.names.contains(String(decoding: event.name, as: UTF8.self)) { isRelevant = true }
         }
+        return isRelevant
     }
 }
