@@ -1,5 +1,5 @@
 /// The purpose of a stream. The raw values are those of the wire format.
-package enum StreamPurpose: UInt8, Sendable, Hashable {
+package enum StreamPurpose: UInt8, Sendable, Hashable, CaseIterable {
     /// A byte stream between two programs.
     case bytes = 0
     /// The messages of a session.

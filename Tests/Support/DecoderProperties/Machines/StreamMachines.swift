@@ -42,6 +42,8 @@ private struct StreamPair {
     private(set) var hasOpened = false
     private let isUntrusted: Bool
     private let limits: ByteStreams.Limits
+    /// The streams that one machine may have open: each end's of each purpose.
+    private var maximumCount: Int { StreamPurpose.allCases.count * (limits.incoming + limits.outgoing) }
     private var machines: [ByteStreams]
     private var openIDs: [StreamID] = []
     /// Bytes written and read, by stream and direction.
@@ -87,7 +89,7 @@ private struct StreamPair {
         default: break
         }
         for machine in machines {
-            try DecoderProperty.require(machine.count <= limits.incoming + limits.outgoing, "\(machine.count) streams")
+            try DecoderProperty.require(machine.count <= maximumCount, "\(machine.count) streams")
         }
     }
 
