@@ -148,14 +148,19 @@ class Peer:
         return running
 
     def run(self, *arguments, input=None, timeout=60):
-        return subprocess.run(
-            self.command(*arguments),
-            env=self.environment(),
-            input=input,
-            capture_output=True,
-            timeout=timeout,
-            start_new_session=True,
-        )
+        try:
+            return subprocess.run(
+                self.command(*arguments),
+                env=self.environment(),
+                input=input,
+                capture_output=True,
+                timeout=timeout,
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired as error:
+            # The exception names the command only.
+            said = b"".join(part or b"" for part in (error.stdout, error.stderr)).decode(errors="replace")
+            raise AssertionError(f"{error}; it said:\n{said}") from None
 
     def receive(self, *arguments, accept="all", name="anna"):
         running = self.start("receive", "--json", "--name", name, "--accept", accept, "--inbox", self.inbox, *arguments)
