@@ -149,9 +149,10 @@ package final class LocalSendServer: Sendable {
         } catch {
             node.settings.log.debug("LocalSend: \(error)")
             // Each costs a signature (R9).
-            node.recordFailedHandshake(of: link.remote.host, isCharged: false)
+            node.recordFailedHandshake(of: link.remote.host)
             return
         }
+        node.recordHandshake(of: link.remote.host, isKnown: false)
         let connection = LocalSendConnection(stream, over: link, activity, clock: node.settings.clock)
         do throws(LocalSendConnection.ConnectionEnd) {
             while let request = try connection.nextRequest() {

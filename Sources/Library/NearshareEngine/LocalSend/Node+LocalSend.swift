@@ -22,7 +22,7 @@ extension Node {
         let server = LocalSendServer(
             self, security, port: socket.port, pin: pin, invitations: listener?.queues.invitations, timeouts: timeouts)
         state.withLock { $0.localSend = server }
-        try startAcceptingForeignLinks(from: socket, for: "LocalSend", rejecting: server.rejection) {
+        try startAcceptingForeignLinks(from: socket, for: "LocalSend", isPaced: true, rejecting: server.rejection) {
             (link, slot) async throws(ThreadError) in try await server.serve(link, slot)
         }
         do throws(ThreadError) {

@@ -21,6 +21,9 @@ struct HandshakeRateLimiter: Sendable {
     /// The number of remembered addresses.
     var addressCount: Int { buckets.count }
 
+    /// Whether handshakes of this address are charged when they begin.
+    func isLimited(_ host: String) -> Bool { buckets[host] != nil }
+
     /// Whether a connection of this address may begin a handshake.
     mutating func allows(_ host: String, now: MonotonicInstant) -> Bool {
         guard var bucket = buckets[host] else { return true }

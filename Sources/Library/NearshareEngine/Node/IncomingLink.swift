@@ -40,7 +40,7 @@ struct IncomingLink {
     func end() {
         linkEnd.fulfil(.interrupted)
         hotspot.finish()
-        if peerInfo.proven == nil { node.recordFailedHandshake(of: remote.host, isCharged: true) }
+        if peerInfo.proven == nil { node.recordFailedHandshake(of: remote.host) }
     }
 
     mutating func handle(_ event: LinkEvent) {
@@ -67,7 +67,12 @@ struct IncomingLink {
 
     /// Closes the link of a blocked or unexpected peer; any other gets the slot of a friend, or of an untrusted peer.
     private func checkPeer(_ peer: AuthenticatedPeer) {
-        node.recordProvenKey(of: remote.host)
+        if expected == nil {
+            node.recordProvenKey(of: peer, at: remote.host)
+        } else {
+            // Over a member, for which the rate of unknown keys was not charged.
+            node.recordHandshake(of: remote.host, isKnown: false)
+        }
         guard peer.id == expected ?? peer.id else { return driver.close(.violation) }
         let trustStatus = node.settings.trustStatus(peer, nil)
         guard !trustStatus.isBlocked else { return driver.close(.blocked) }

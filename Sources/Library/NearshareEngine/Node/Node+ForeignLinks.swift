@@ -24,9 +24,10 @@ extension Node {
     /// Accepts links on a thread of its own, and serves each in a task, until the listener is closed.
     /// - Parameters:
     ///   - service: its name for the log.
+    ///   - isPaced: whether its links begin with a handshake, for which they wait as direct ones do (R9).
     ///   - reject: returns the function that tells a peer beyond the limit of links so; nil to close the link at once.
     func startAcceptingForeignLinks(
-        from listener: any StreamListener, for service: String,
+        from listener: any StreamListener, for service: String, isPaced: Bool,
         rejecting reject: @escaping @Sendable (any StreamLink) -> (@Sendable () async throws(ThreadError) -> Void)? = {
             _ in nil
         },
@@ -37,7 +38,9 @@ extension Node {
             throw Self.stoppedError
         }
         do throws(ThreadError) {
-            let thread = try BlockingThread.start { self.acceptForeignLinks(from: listener, for: service, reject, serve) }
+            let thread = try BlockingThread.start {
+                self.acceptForeignLinks(from: listener, for: service, isPaced: isPaced, reject, serve)
+            }
             start { await thread.join() }
         } catch {
             remove(listener)
@@ -46,7 +49,7 @@ extension Node {
     }
 
     private func acceptForeignLinks(
-        from listener: any StreamListener, for service: String,
+        from listener: any StreamListener, for service: String, isPaced: Bool,
         _ reject: @escaping @Sendable (any StreamLink) -> (@Sendable () async throws(ThreadError) -> Void)?,
         _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Slot) async throws(ThreadError) -> Void
     ) {
@@ -65,18 +68,35 @@ extension Node {
                 link.close()
                 continue
             }
-            guard let slot = admit(LinkSource(link.remote), link, isForeign: true) else {
-                settings.log.info("a connection from \(link.remote) to \(service) was refused: too many")
-                let isRejecting = reject(link).map { startServing(link, for: service, $0) } ?? false
-                if !isRejecting { link.close() }
+            guard isPaced else {
+                admitForeignLink(link, for: service, reject, serve)
                 continue
             }
-            let isStarted = startServing(link, for: service) { () async throws(ThreadError) in
-                defer { self.release(slot) }
-                try await serve(link, slot)
+            let isStarted = start { [self] in
+                guard await awaitTurn(of: link) else { return link.close() }
+                admitForeignLink(link, for: service, reject, serve)
             }
             if !isStarted { link.close() }
         }
+    }
+
+    /// Serves a link in a task, or tells its peer that there is no slot for it.
+    private func admitForeignLink(
+        _ link: any StreamLink, for service: String,
+        _ reject: @escaping @Sendable (any StreamLink) -> (@Sendable () async throws(ThreadError) -> Void)?,
+        _ serve: @escaping @Sendable (any StreamLink, LinkRegistry.Slot) async throws(ThreadError) -> Void
+    ) {
+        guard let slot = admit(LinkSource(link.remote), link, isForeign: true) else {
+            settings.log.info("a connection from \(link.remote) to \(service) was refused: too many")
+            let isRejecting = reject(link).map { startServing(link, for: service, $0) } ?? false
+            if !isRejecting { link.close() }
+            return
+        }
+        let isStarted = startServing(link, for: service) { () async throws(ThreadError) in
+            defer { self.release(slot) }
+            try await serve(link, slot)
+        }
+        if !isStarted { link.close() }
     }
 
     /// Serves a link in a task, and logs that it has no thread.

@@ -1,4 +1,5 @@
 internal import NearshareBase
+internal import NearshareCrypto
 internal import NearshareDirect
 internal import NearshareInterfaces
 
@@ -11,7 +12,11 @@ extension Node {
     }
 
     private func passOn(_ link: PrefixedLink) async -> Bool {
-        guard let receiver = state.withLock({ $0.linkReceiver }), let link = PassedLink(link) else { return false }
+        guard let receiver = state.withLock({ $0.linkReceiver }), let slot = admit(LinkSource(link.remote), link) else {
+            return false
+        }
+        defer { release(slot) }
+        guard let link = PassedLink(link) else { return false }
         return await receiver(link)
     }
 
@@ -24,9 +29,7 @@ extension Node {
             return settings.log.error("a connection that the running node has passed on is not usable")
         }
         let isStarted = start { [self] in
-            let link = PrefixedLink(link, opening)
-            guard let slot = admit(LinkSource(link.remote), link) else { return await refuse(link) }
-            await serveInTurn(link, slot, queues: listener.queues)
+            await serveInTurn(PrefixedLink(link, opening), queues: listener.queues)
         }
         if !isStarted { link.close() }
     }
@@ -50,9 +53,8 @@ extension Node {
                     removeUnread(number)
                     switch opening {
                     case .direct(let link):
-                        guard let slot = admit(LinkSource(link.remote), link) else { return await refuse(link) }
-                        if queues != nil, await passOn(link) { return release(slot) }
-                        await serveInTurn(link, slot, queues: queues)
+                        if queues != nil, await passOn(link) { return }
+                        await serveInTurn(link, queues: queues)
                     // The mesh has limits of its own: its links take no slot of the direct ones.
                     case .frames(let link): await mesh?.run(over: link)
                     case .nothing: link.close()
@@ -77,20 +79,18 @@ extension Node {
     private func refuse(_ link: PrefixedLink) async {
         settings.log.info("a connection from \(link.remote) was refused: too many")
         let source = LinkSource(link.remote)
-        let isAnswered = state.withLock { state -> Bool in
-            guard state.handshakes.allows(link.remote.host, now: settings.clock()) else { return false }
-            return state.refusals.begin(source)
-        }
+        let isAnswered = state.withLock { $0.refusals.begin(source) }
         guard isAnswered else { return link.close() }
         let driver = makeDriver(link, .responder)
         await run(driver) { [self] in
             var isProven = false
             for await event in driver.events {
-                guard case .established = event else { continue }
+                guard case .established(let peer, _) = event else { continue }
                 isProven = true
+                recordProvenKey(of: peer, at: link.remote.host)
                 driver.close(.tooManyLinks)
             }
-            if !isProven { recordFailedHandshake(of: link.remote.host, isCharged: false) }
+            if !isProven { recordFailedHandshake(of: link.remote.host) }
         }
         state.withLock { $0.refusals.end(source) }
     }
@@ -117,43 +117,51 @@ extension Node {
         return slot
     }
 
-    /// Serves a direct link until it ends. It waits first where too many handshakes of its address have failed (R9).
-    private func serveInTurn(_ link: PrefixedLink, _ slot: LinkRegistry.Slot, queues: Listener.Queues?) async {
-        guard let slot = await awaitTurn(of: link.link, slot) else { return link.close() }
+    /// Serves a direct link until it ends. It waits first where there are too many handshakes, of its address or in all (R9), without
+    /// a slot: others can use it meanwhile, and one that is refused has had its turn as well.
+    private func serveInTurn(_ link: PrefixedLink, queues: Listener.Queues?) async {
+        guard await awaitTurn(of: link.link) else { return link.close() }
+        guard let slot = admit(LinkSource(link.remote), link) else { return await refuse(link) }
         await serve(link, slot, queues: queues)
         release(slot)
     }
 
-    /// Waits until a direct link may begin its handshake. Meanwhile others of its address can use its slot.
-    /// - Returns: the slot that it has then; nil when it is to be closed.
-    private func awaitTurn(of link: any StreamLink, _ slot: LinkRegistry.Slot) async -> LinkRegistry.Slot? {
+    /// Waits until a link may begin its handshake.
+    /// - Returns: false for one that is to be closed.
+    func awaitTurn(of link: any StreamLink) async -> Bool {
         let step = state.withLock { state in
             state.handshakes.admit(link.remote, isOpen: { !link.isFinishedByPeer }, now: settings.clock())
         }
-        if step == .serve { return slot }
-        release(slot)
         let isServed = await WaitingLinks.awaitTurn(
             after: step, stopping: stopping,
             admit: { number in state.withLock { $0.handshakes.admit(waited: number, now: settings.clock()) } },
             remove: { number in state.withLock { $0.handshakes.remove(number) } })
-        let newSlot = isServed ? admit(LinkSource(link.remote), link) : nil
         // Not an error where the peer has left, or the node stops.
-        if newSlot == nil, !link.isFinishedByPeer, stopping.current == nil {
-            let reason = isServed ? "all slots are in use" : "too many handshakes of its address fail"
-            settings.log.debug("a connection from \(link.remote) was closed: \(reason)")
+        if !isServed, !link.isFinishedByPeer, stopping.current == nil {
+            settings.log.debug("a connection from \(link.remote) was closed: too many handshakes, of its address or in all")
         }
-        return newSlot
+        return isServed
     }
 
-    /// Records that the peer of a link from this host has proven a key.
-    func recordProvenKey(of host: String) {
-        state.withLock { $0.handshakes.recordSuccess(of: host) }
+    /// Records that the peer of a link from this host has proven its key. That of a friend, a verified peer or a member of a session
+    /// costs the host nothing.
+    func recordProvenKey(of peer: AuthenticatedPeer, at host: String) {
+        let trustStatus = settings.trustStatus(peer, nil)
+        let sessions = state.withLock { Array($0.sessions.values) }
+        recordHandshake(
+            of: host,
+            isKnown: trustStatus.isFriend || trustStatus.isVerified || sessions.contains { $0.isMember(peer.id) })
+    }
+
+    /// Records that a handshake with this host is complete.
+    /// - Parameter isKnown: whether the peer's key is known.
+    func recordHandshake(of host: String, isKnown: Bool) {
+        state.withLock { $0.handshakes.recordSuccess(of: host, isKnown: isKnown) }
     }
 
     /// Records that a link from this host has ended before its peer had proven a key.
-    /// - Parameter isCharged: whether the rate of the address was charged when the handshake began.
-    func recordFailedHandshake(of host: String, isCharged: Bool) {
-        state.withLock { $0.handshakes.recordFailure(of: host, isCharged: isCharged, now: settings.clock()) }
+    func recordFailedHandshake(of host: String) {
+        state.withLock { $0.handshakes.recordFailure(of: host, isCharged: true, now: settings.clock()) }
     }
 
     /// Records that a link's peer has proven its key, as a friend or not. A friend may take the slot of an untrusted link.

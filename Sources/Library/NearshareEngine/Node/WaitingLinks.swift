@@ -19,6 +19,31 @@ struct WaitingLinks: Sendable {
         let isOpen: @Sendable () -> Bool
     }
 
+    /// The links whose turns come before that of a link.
+    struct LinksBefore: Sendable {
+        let host: String
+        let inQueue: Int
+        let inAll: Int
+    }
+
+    /// A link's turn among all that wait, where their queues take turns: the first links of all queues come before the second ones, and
+    /// of these the one whose queue had its latest turn longest ago.
+    private struct Turn: Comparable {
+        /// The number of links before it in its queue.
+        let place: Int
+        /// When its queue had its latest turn; nil for a queue without one, which comes first.
+        let latest: MonotonicInstant?
+        let number: UInt64
+
+        static func < (one: Self, other: Self) -> Bool {
+            if one.place != other.place { return one.place < other.place }
+            guard one.latest != other.latest else { return one.number < other.number }
+            guard let first = one.latest else { return true }
+            guard let second = other.latest else { return false }
+            return first < second
+        }
+    }
+
     /// The time between two decisions about a link.
     static let waitTime = Duration.milliseconds(250)
     /// The longest wait.
@@ -46,8 +71,52 @@ struct WaitingLinks: Sendable {
         return .wait(lastNumber)
     }
 
-    private func hasRoom(for limitKey: String) -> Bool {
-        links.count < Self.maximumCount && links.values.count { $0.limitKey == limitKey } < Self.maximumCountPerAddress
+    /// Adds a link. Where there is no room for it, the link whose turn comes last gives way, unless that is the new one.
+    /// - Parameters:
+    ///   - latestTurns: when the queues had their latest turns.
+    ///   - isOpen: whether the peer has not closed it.
+    mutating func insert(
+        _ address: LinkAddress, queue: String, latestTurns: [String: MonotonicInstant],
+        isOpen: @escaping @Sendable () -> Bool, now: MonotonicInstant
+    ) -> Step {
+        let step = insert(address, queue: queue, isOpen: isOpen, now: now)
+        guard step == .close else { return step }
+        let limitKey = address.limitKey
+        let isAddressFull = !hasRoomOfAddress(limitKey)
+        let turn = Turn(
+            place: links.values.count { $0.queue == queue }, latest: latestTurns[queue], number: UInt64.max)
+        let candidates = turns(after: latestTurns).filter { !isAddressFull || links[$0.number]?.limitKey == limitKey }
+        guard let last = candidates.max(), turn < last else { return .close }
+        // Its next decision finds it removed, and closes it.
+        remove(last.number)
+        return insert(address, queue: queue, isOpen: isOpen, now: now)
+    }
+
+    private func hasRoom(for limitKey: String) -> Bool { links.count < Self.maximumCount && hasRoomOfAddress(limitKey) }
+
+    private func hasRoomOfAddress(_ limitKey: String) -> Bool {
+        links.values.count { $0.limitKey == limitKey } < Self.maximumCountPerAddress
+    }
+
+    /// - Returns: nil for a link that does not wait.
+    func linksBefore(_ number: UInt64, latestTurns: [String: MonotonicInstant]) -> LinksBefore? {
+        guard let link = links[number] else { return nil }
+        let turns = turns(after: latestTurns)
+        guard let own = turns.first(where: { $0.number == number }) else { return nil }
+        return LinksBefore(host: link.address.host, inQueue: own.place, inAll: turns.count { $0 < own })
+    }
+
+    /// The turns of all links.
+    private func turns(after latestTurns: [String: MonotonicInstant]) -> [Turn] {
+        var counts: [String: Int] = [:]
+        var turns: [Turn] = []
+        for number in links.keys.sorted() {
+            guard let link = links[number] else { continue }
+            let place = counts[link.queue, default: 0]
+            counts[link.queue] = place + 1
+            turns.append(Turn(place: place, latest: latestTurns[link.queue], number: number))
+        }
+        return turns
     }
 
     /// Whether the peer has not closed a link. One that it has closed is removed.

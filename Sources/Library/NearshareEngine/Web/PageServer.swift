@@ -430,7 +430,7 @@ extension Node {
         let socket = try listen(preferring: port)
         let server = PageServer(
             self, secret, port: socket.port, invitations: invitations, content: content, timeouts: timeouts)
-        try startAcceptingForeignLinks(from: socket, for: "the page", rejecting: server.rejection) {
+        try startAcceptingForeignLinks(from: socket, for: "the page", isPaced: false, rejecting: server.rejection) {
             (link, slot) async throws(ThreadError) in try await server.serve(link, slot)
         }
         start { [stopping] in

@@ -1,0 +1,60 @@
+internal import NearshareBase
+
+/// The rate limit on handshakes that prove no known key, for each address and for all together (R9). A new key costs its owner nothing,
+/// and a complete handshake costs the receiver one or two milliseconds, with a small offer up to three.
+///
+/// Each handshake is charged when it begins, and given back when it proves the key of a friend, of a verified peer or of a member of a
+/// session. All together take less than half a core. One address has half of that, more than programs that send files one by one need.
+struct UnknownKeyRateLimiter: Sendable {
+    /// Handshakes of one address at once: those of a session with 64 members on one machine, four times.
+    static let burst = 256.0
+    /// Sustained handshakes of one address, per second.
+    static let perSecond = 64.0
+    /// Handshakes of all addresses at once.
+    static let totalBurst = 256.0
+    /// Sustained handshakes of all addresses, per second.
+    static let totalPerSecond = 128.0
+    /// Limit on the addresses that are remembered. The one whose latest handshake is the oldest is forgotten first.
+    static let maximumAddressCount = 256
+
+    private struct Source: Sendable {
+        var bucket: TokenBucket
+        var latest: MonotonicInstant
+    }
+
+    private var sources: [String: Source] = [:]
+    private var total = TokenBucket(
+        capacity: Self.totalBurst, perSecond: Self.totalPerSecond, now: MonotonicInstant(nanoseconds: 0))
+    /// When handshakes of the addresses have begun that have proven no known key yet: the latest of each address.
+    private(set) var latestBegins: [String: MonotonicInstant] = [:]
+
+    /// Whether a handshake of this address may begin; charges it.
+    /// - Parameter before: the links that wait, and whose turns come first.
+    mutating func begin(_ host: String, behind before: WaitingLinks.LinksBefore, now: MonotonicInstant) -> Bool {
+        var source =
+            sources[host]
+            ?? Source(bucket: TokenBucket(capacity: Self.burst, perSecond: Self.perSecond, now: now), latest: now)
+        guard source.bucket.balance(now: now) >= Double(before.inQueue) + 1,
+            total.balance(now: now) >= Double(before.inAll) + 1
+        else { return false }
+        _ = source.bucket.consume(now: now)
+        _ = total.consume(now: now)
+        source.latest = now
+        if sources[host] == nil, sources.count >= Self.maximumAddressCount,
+            let oldest = sources.min(by: { $0.value.latest < $1.value.latest })?.key
+        {
+            sources[oldest] = nil
+            latestBegins[oldest] = nil
+        }
+        sources[host] = source
+        latestBegins[host] = now
+        return true
+    }
+
+    /// Gives back what a handshake has taken that has proven a known key, and the turn of its address.
+    mutating func refund(_ host: String) {
+        sources[host]?.bucket.refund(1)
+        total.refund(1)
+        latestBegins[host] = nil
+    }
+}
