@@ -214,6 +214,32 @@ import Testing
         #expect(victim.written(.message, on: 4).isEmpty)
     }
 
+    @Test("M10: lines of made-up senders that a neighbour passes on keep none of its sealed packets from being relayed")
+    func linesBesideSealedPackets() throws {
+        var victim = AttackedRouter()
+        var anna = UntrustedPeer(seed: 8)
+        let ben = UntrustedPeer(seed: 9)
+        victim.receive(try ben.announcement("ben", at: victim.now), from: 1)
+        let sealedCount = 50
+        for number in 0..<sealedCount {
+            // 1,000 a second.
+            for each in 0..<100 {
+                let line = MeshPacket(
+                    type: .message, ttl: 5, timestamp: victim.now, sender: anna.randomID(), payload: [UInt8(each)])
+                victim.receive(try line.encoded())
+            }
+            let answer = MeshPacket(
+                type: .noiseEncrypted, timestamp: victim.now, sender: anna.id, recipient: ben.id,
+                payload: [UInt8(number)])
+            victim.receive(try answer.encoded(isPadded: true))
+            victim.run(for: .milliseconds(100))
+        }
+        victim.run(for: .seconds(1))
+        #expect(victim.written(.noiseEncrypted, on: 1).count == sealedCount)
+        // A burst of an address, and 5 s at its rate and that of its link.
+        #expect((2_000...2_600).contains(victim.written(.message, on: 1).count))
+    }
+
     // MARK: Signatures
 
     @Test("M2: malformed sync requests use up none of their link's signature checks") func malformedRequests() throws {

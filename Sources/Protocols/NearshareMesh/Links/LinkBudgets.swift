@@ -13,14 +13,14 @@ internal import NearshareBase
 /// frames, 600 checks of short signatures of all kinds, 200 pieces of long payloads and 8 MiB of inflated bytes a second, rather than
 /// twice as many. Each link keeps its share, and a source's only link, such as that of a relay, all that it had. Honest links need much
 /// less than one rate: a stream carries 50 fragments a second, a store that is brought some 650 bundles of 200 bytes, and the file of
-/// one neighbour adds 2.3 MiB a second when it is text of which a quarter is left. Bytes that are read, and what is relayed, are not
-/// charged twice: twelve files at once, at 0.8 MB a second each, need more than one rate.
+/// one neighbour adds 2.3 MiB a second when it is text of which a quarter is left. Bytes that are read, and what is relayed for known
+/// peers, are not charged twice: twelve files at once, at 0.8 MB a second each, need more than one rate.
 ///
-/// All sources whose neighbours are no contacts have one more full rate in common, of the work that costs processor time and of texts
-/// (``LinkWork/isSharedByUnknown``): addresses cost little, so twelve of them cause about as much work as one (M2). Shares pay first
-/// here, too, and work that they pay for is charged to that rate up to a debt of one second, so each link keeps a twelfth of a rate
-/// whatever the others send. Links on which a contact has proven its key are exempt, and so is the only source. What this rate rejects
-/// is no excess of the neighbour: others have used it up.
+/// All sources whose neighbours are no contacts have one more full rate in common, of the work that costs processor time, of texts and
+/// of what is relayed to everyone unchecked (``LinkWork/isSharedByUnknown``): addresses cost little, so twelve of them cause about as
+/// much work as one (M2). Shares pay first here, too, and work that they pay for is charged to that rate up to a debt of one second, so
+/// each link keeps a twelfth of a rate whatever the others send. Links on which a contact has proven its key are exempt, and so is the
+/// only source. What this rate rejects is no excess of the neighbour: others have used it up.
 ///
 /// Each link has 16 plain frames of up to 1 KiB that are read although both accounts are used up or in debt: what a newcomer sends
 /// until its key is proven. A source that opens and closes links gains little by these: `MeshLinkPacer` serves at most 64 links of
@@ -232,10 +232,15 @@ struct LinkBudgets: Sendable {
         charge(.recompression, Double(byteCount) * (isSigned ? 2 : 4), on: link, now: now)
     }
 
-    /// Accounts for a packet that this node relays without knowing whether it is genuine.
+    /// Accounts for a packet that this node relays without knowing whether it is genuine. Packets for known peers have rates of their
+    /// own: lines by made-up senders, which a relay passes on, use up nothing that its own answers and files need (M10).
     /// - Returns: false when it is not to be relayed.
-    mutating func admitRelay(byteCount: Int, on link: MeshLinkID, now: MonotonicInstant) -> Bool {
-        consume(.relayedFrames, on: link, now: now) && consume(.relayedBytes, Double(byteCount), on: link, now: now)
+    mutating func admitRelay(
+        byteCount: Int, isForKnownPeer: Bool, on link: MeshLinkID, now: MonotonicInstant
+    ) -> Bool {
+        let (frames, bytes): (LinkWork, LinkWork) =
+            isForKnownPeer ? (.relayedDirectedFrames, .relayedDirectedBytes) : (.relayedFrames, .relayedBytes)
+        return consume(frames, on: link, now: now) && consume(bytes, Double(byteCount), on: link, now: now)
     }
 
     /// Accounts for a peer that was not known before. The first neighbour of a link is always admitted: each link has one. A relay
@@ -308,10 +313,15 @@ enum LinkWork: Int, CaseIterable, Sendable {
     case newNearPeers
     /// Adding peers further away.
     case newFarPeers
-    /// Relaying packets whose signature this node cannot check.
+    /// Relaying packets, to everyone or for a node that is not known, whose signature this node cannot check: each is written to all
+    /// other links.
     case relayedFrames
-    /// Bytes of relayed packets whose signature this node cannot check.
+    /// Bytes of such packets.
     case relayedBytes
+    /// Relaying packets for a known peer.
+    case relayedDirectedFrames
+    /// Bytes of packets for known peers that are relayed.
+    case relayedDirectedBytes
     /// Storing fragments of packets to everyone for neighbours that miss them.
     case storedFragments
     /// Bytes of public texts, after decompression.
@@ -326,14 +336,20 @@ enum LinkWork: Int, CaseIterable, Sendable {
     var isForOthers: Bool {
         switch self {
         case .syncedSignatures, .relayedSignatures, .newNearPeers, .newFarPeers, .relayedFrames, .relayedBytes,
-            .storedFragments, .sealedPayloads, .bundles:
+            .relayedDirectedFrames, .relayedDirectedBytes, .storedFragments, .sealedPayloads, .bundles:
             true
         default: false
         }
     }
 
-    /// Whether all sources without a contact have one rate in common (M2): also for texts, of which storing one takes milliseconds.
-    var isSharedByUnknown: Bool { isExpensive || self == .publicTexts || self == .sealedPayloads }
+    /// Whether all sources without a contact have one rate in common (M2): also for texts, of which storing one takes milliseconds,
+    /// and for relaying to everyone, which wakes the writers of all other links and uses up what the next nodes admit from this one.
+    var isSharedByUnknown: Bool {
+        switch self {
+        case .publicTexts, .sealedPayloads, .relayedFrames, .relayedBytes: true
+        default: isExpensive
+        }
+    }
 
     /// Whether the work takes more of the processor than of memory or of other links.
     var isExpensive: Bool {
@@ -390,8 +406,8 @@ extension MeshRouter.Settings {
         case .newNeighbours: (min(32, newPeerBurst), min(0.5, newPeersPerSecond))
         case .newNearPeers: (newPeerBurst / 2, newPeersPerSecond)
         case .newFarPeers: (newPeerBurst, newPeersPerSecond)
-        case .relayedFrames, .storedFragments: (relayedFrameBurst, relayedFramesPerSecond)
-        case .relayedBytes: (relayedByteBurst, relayedBytesPerSecond)
+        case .relayedFrames, .relayedDirectedFrames, .storedFragments: (relayedFrameBurst, relayedFramesPerSecond)
+        case .relayedBytes, .relayedDirectedBytes: (relayedByteBurst, relayedBytesPerSecond)
         case .publicTexts: (publicTextBurst, publicTextBytesPerSecond)
         case .sealedPayloads: (sealedPayloadBurst, sealedPayloadsPerSecond)
         case .bundles: (bundleByteBurst, bundleBytesPerSecond)

@@ -459,9 +459,11 @@ extension MeshRouter {
         let isAuthentic =
             isAuthentic
             || (packet.type != .fragment && checkSignature(of: frame, from: link, at: .relayedSignatures, now: now) == .valid)
+        let isForKnownPeer = packet.isDirected && packet.recipient.map { peers[$0] != nil } ?? false
         guard
             isAuthentic && packet.isPublic
-                || links.budgets.admitRelay(byteCount: frame.bytes.count, on: link, now: now.monotonic)
+                || links.budgets.admitRelay(
+                    byteCount: frame.bytes.count, isForKnownPeer: isForKnownPeer, on: link, now: now.monotonic)
         else { return drop(.overRate) }
         trace.record(.relayed(linkCount: targets.count, ttl: decision.ttl), packet, at: now.wall)
         history.recordRelay(of: key, packet, ttl: decision.ttl)

@@ -38,8 +38,8 @@ package struct MeshRouter: Sendable {
         /// Peers added for one source that were not known before (R6).
         package var newPeersPerSecond = 4.0
         package var newPeerBurst = 256.0
-        /// Packets relayed for one source without a signature that this node can check, and their bytes: enough for a file on
-        /// a stream, and little against what the next node accepts from this one.
+        /// Packets relayed for one source without a signature that this node can check, and their bytes: those to everyone, and
+        /// as many for known peers. Enough for a file on a stream, and little against what the next node accepts from this one.
         package var relayedFramesPerSecond = 250.0
         package var relayedFrameBurst = 1_000.0
         package var relayedBytesPerSecond = 1_048_576.0
