@@ -108,10 +108,8 @@ final class HostileLink: Sendable {
     }
 
     func waitUntilOver() async throws {
-        while !isOver {
-            try Task.checkCancellation()
-            await change.wait { isOver }
-        }
+        await change.wait { isOver }
+        try Task.checkCancellation()
     }
 
     func close() { link.close() }

@@ -168,10 +168,8 @@ private final class ObservedBundleStore: BundleStore {
 
     /// Waits until the condition is true, which is checked after each change.
     func wait(until isSo: @Sendable ([PersistedBundle]) -> Bool) async throws {
-        while !isSo(inner.bundles()) {
-            try Task.checkCancellation()
-            await change.wait { isSo(inner.bundles()) }
-        }
+        await change.wait { isSo(inner.bundles()) }
+        try Task.checkCancellation()
     }
 
     func apply(_ changes: [BundleStoreChange]) -> [BundleID] {

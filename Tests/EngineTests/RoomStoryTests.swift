@@ -41,7 +41,7 @@ import Testing
             let (isWaiting, isAwake) = (Promise<Void>(), Promise<Void>())
             let session = sessions[0]
             let waiting = Task {
-                await session.memberChange.wait {
+                await session.memberChange.waitForNotification {
                     isWaiting.fulfil()
                     return false
                 }

@@ -188,7 +188,7 @@ extension Session {
             if isSo(self) { return }
             try Task.checkCancellation()
             // Not for the condition itself, which may take locks of links.
-            await progress.wait { currentMembers != known }
+            await progress.waitForNotification { currentMembers != known }
         }
     }
 

@@ -270,9 +270,7 @@ private final class PacketStory: Sendable {
     /// Waits until one of the payloads has arrived, or it is time to send again.
     private func waitAMoment(for payloads: Set<[UInt8]>) async throws {
         try Task.checkCancellation()
-        await withTimeout(Self.repetitionInterval) { [self] in
-            while !Task.isCancelled, !hasReceived(payloads) { await arrival.wait { hasReceived(payloads) } }
-        }
+        await withTimeout(Self.repetitionInterval) { [self] in await arrival.wait { hasReceived(payloads) } }
     }
 
     /// One that was sent and did not arrive.

@@ -33,7 +33,7 @@ package final class StoryResources: Sendable {
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
                 await self.threads.waitUntilEmpty()
-                while !Task.isCancelled, !self.descriptions.isEmpty { await self.change.wait { self.descriptions.isEmpty } }
+                await self.change.wait { self.descriptions.isEmpty }
             }
             group.addTask { try? await Task.sleep(for: timeout) }
             await group.next()

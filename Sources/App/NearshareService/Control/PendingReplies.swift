@@ -18,7 +18,7 @@ final class PendingReplies: Sendable {
 
     /// Waits until all replies are queued, or the task is cancelled.
     func waitUntilNone() async {
-        while !isEmpty, !Task.isCancelled { await change.wait { isEmpty } }
+        await change.wait { isEmpty }
     }
 
     private var isEmpty: Bool { count.withLock { $0 == 0 } }

@@ -44,9 +44,7 @@ final class RequestGate: Sendable {
 
     /// Waits until the requests that run have ended, or for the timeout.
     func drain(timeout: Duration) async {
-        await withTimeout(timeout) {
-            while !self.isIdle, !Task.isCancelled { await self.changed.wait(until: { self.isIdle }) }
-        }
+        await withTimeout(timeout) { await self.changed.wait { self.isIdle } }
     }
 
     /// Fails the requests that came after the gate was closed, and ends ``handOverRequests``.

@@ -31,7 +31,7 @@ package final class RunningTransfers: Sendable {
     /// Whether anything is listed.
     package var isActive: Bool { state.withLock { !$0.transfers.isEmpty || !$0.reconnecting.isEmpty } }
 
-    /// Waits until something may be listed, or the task is cancelled.
+    /// Waits until something is listed, or the task is cancelled.
     package func waitForAddition() async { await additions.wait { [self] in isActive } }
 
     /// The transfers with their labels.

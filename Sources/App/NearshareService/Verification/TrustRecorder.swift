@@ -93,9 +93,7 @@ struct TrustRecorder: Sendable {
     }
 
     /// Waits until the user blocks a peer for which `isBlocked` is true then; returns as well when the task is cancelled.
-    func waitForBlock(_ isBlocked: @Sendable () -> Bool) async {
-        while !isBlocked(), !Task.isCancelled { await blocked.wait(until: isBlocked) }
-    }
+    func waitForBlock(_ isBlocked: @Sendable () -> Bool) async { await blocked.wait(until: isBlocked) }
 
     /// Ends the open questions about peers that the user has blocked.
     func notifyBlocked() { blocked.notifyAll() }

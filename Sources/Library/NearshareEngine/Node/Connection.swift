@@ -201,14 +201,13 @@ public final class Connection: Sendable {
     }
 
     private func waitFor<Value: Sendable>(_ value: @escaping @Sendable (borrowing State) -> Value?) async throws -> Value {
-        while true {
-            let ready: Result<Value, NodeError>? = state.withLock { state in
+        let result = await news.waitForValue { [self] () -> Result<Value, NodeError>? in
+            state.withLock { state in
                 if let value = value(state) { return .success(value) }
                 return state.end.map { .failure($0) }
             }
-            if let ready { return try ready.get() }
-            try Task.checkCancellation()
-            await news.wait { [self] in state.withLock { value($0) != nil || $0.end != nil } }
         }
+        guard let result else { throw CancellationError() }
+        return try result.get()
     }
 }

@@ -54,12 +54,7 @@ extension Session {
         let relayedLinks = links.filter { $0.relay != nil && $0.departure.withLock(\.isPeerDone) }
         for link in relayedLinks { link.driver.send(.leave(id)) }
         let areClosed = { @Sendable in !self.links.contains { link in relayedLinks.contains { $0 === link } } }
-        await waitForProgress(until: areClosed)
-    }
-
-    /// Waits until a state of the session or its links holds, or the task is cancelled.
-    func waitForProgress(until isDone: @Sendable () -> Bool) async {
-        while !Task.isCancelled, !isDone() { await progress.wait(until: isDone) }
+        await progress.wait(until: areClosed)
     }
 
     /// Bounds the time of a leave, so that no sum of times overflows.
@@ -67,7 +62,7 @@ extension Session {
 
     private func waitUntilDelivered() async {
         let isDone = { @Sendable in self.state.withLock { $0.isOver || $0.members.areAllMessagesDelivered } }
-        await waitForProgress(until: isDone)
+        await progress.wait(until: isDone)
         for link in links { await link.driver.streams.waitUntilFinishedStreamsAreSent() }
         for transfer in state.withLock({ $0.transfers.running.map(\.transfer) }) {
             // Unlike the result, the progress ends for a task that is cancelled.
@@ -95,7 +90,7 @@ extension Session {
                 link.isComplete.load(ordering: .acquiring) && !link.departure.withLock(\.isPeerDone) && isAwaited(link)
             }
         }
-        await waitForProgress(until: isDone)
+        await progress.wait(until: isDone)
     }
 
     /// Time in which each member answers that is not busy, and whose link is not broken.
@@ -104,7 +99,7 @@ extension Session {
     /// Waits until the streams that have arrived on links, which may have ended meanwhile, are among the events.
     private func waitUntilStreamsAreHandled(of links: [SessionLink]) async {
         let isDone = { @Sendable in self.isOver || links.allSatisfy { $0.driver.streams.areAllHandled } }
-        await waitForProgress(until: isDone)
+        await progress.wait(until: isDone)
     }
 
     /// Answers a member that leaves, once it has all streams that the program has finished; while this node leaves as well, also
@@ -116,7 +111,7 @@ extension Session {
             }
         }
         await link.driver.streams.waitUntilFinishedStreamsAreSent()
-        await waitForProgress(until: areMessagesRead)
+        await progress.wait(until: areMessagesRead)
         // Open streams may have been finished meanwhile.
         await link.driver.streams.waitUntilFinishedStreamsAreSent()
         link.driver.send(.leaving(id, isDone: true))

@@ -134,11 +134,8 @@ extension Session {
     func waitForDelivery(of receipts: [SentMessage.Receipt]) async throws(SessionError) -> [PeerID] {
         state.withLock { $0.receiptWaiterCount += 1 }
         defer { state.withLock { $0.receiptWaiterCount -= 1 } }
-        while true {
-            if let result = delivery(of: receipts) { return try result.get() }
-            if Task.isCancelled { throw .cancelled }
-            await progress.wait { [self] in delivery(of: receipts) != nil }
-        }
+        guard let result = await progress.waitForValue({ [self] in delivery(of: receipts) }) else { throw .cancelled }
+        return try result.get()
     }
 
     /// - Returns: nil while a message is on its way.
@@ -414,7 +411,10 @@ extension Session {
             if Task.isCancelled { throw .cancelled }
             if let link = try knownLink(to: member).get() { return link }
             demandLink(to: member)
-            await progress.wait { [self] in if case .success(nil) = knownLink(to: member) { false } else { true } }
+            // For one change: the demand ends with a link that is lost again.
+            await progress.waitForNotification { [self] in
+                if case .success(nil) = knownLink(to: member) { false } else { true }
+            }
         }
     }
 

@@ -94,7 +94,7 @@ extension Session {
             let rest = instant - node.settings.clock()
             guard rest > .zero else { return }
             // Bytes that are relayed meanwhile postpone the time.
-            await withTimeout(rest) { await self.waitForProgress(until: haveEnded) }
+            await withTimeout(rest) { await self.progress.wait(until: haveEnded) }
         }
     }
 }

@@ -8,23 +8,18 @@ extension Session {
     /// - Throws: ``SessionError/notConnected(_:)`` when the peer is not in the session, or leaves it, also by being out of reach for
     ///   too long; ``SessionError/invalidParameter(_:)`` for this node; the reason of ``ended``; cancelled.
     public func waitUntilConnected(to member: PeerID) async throws(SessionError) {
-        while true {
-            if Task.isCancelled { throw .cancelled }
-            switch isConnected(to: member) {
-            case .success(true): return
-            case .success(false):
-                await progress.wait { if case .success(false) = self.isConnected(to: member) { false } else { true } }
-            case .failure(let error): throw error
-            }
-        }
+        if Task.isCancelled { throw .cancelled }
+        guard let outcome = await progress.waitForValue({ self.connectionOutcome(for: member) }) else { throw .cancelled }
+        try outcome.get()
     }
 
-    private func isConnected(to member: PeerID) -> Result<Bool, SessionError> {
+    /// - Returns: nil while the member is in the session and is not reached.
+    private func connectionOutcome(for member: PeerID) -> Result<Void, SessionError>? {
         state.withLock { state in
             if let end = state.end { return .failure(end) }
             guard member != node.id else { return .failure(.thisNode) }
             guard state.members.roster.member(member) != nil else { return .failure(.notConnected(member)) }
-            return .success(state.members.roster.state(of: member).isConnected)
+            return state.members.roster.state(of: member).isConnected ? .success(()) : nil
         }
     }
 }

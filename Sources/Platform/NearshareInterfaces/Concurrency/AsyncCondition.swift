@@ -14,8 +14,24 @@ package final class AsyncCondition: Sendable {
 
     package init() {}
 
-    /// Waits for the next notification, unless `isReady` is true already. A cancelled task is resumed at once.
+    /// Waits until `isReady` is true, which is checked at each notification, or the task is cancelled.
     package func wait(until isReady: @Sendable () -> Bool) async {
+        while !Task.isCancelled, !isReady() { await waitForNotification(unless: isReady) }
+    }
+
+    /// Waits until `value` returns a value, which is checked at each notification.
+    /// - Returns: nil when the task is cancelled before there is a value.
+    package func waitForValue<Value: Sendable>(_ value: @Sendable () -> Value?) async -> Value? {
+        while true {
+            if let value = value() { return value }
+            if Task.isCancelled { return nil }
+            await waitForNotification(unless: { value() != nil })
+        }
+    }
+
+    /// Waits for one notification, unless `isReady` is true already, for callers that act before they wait again. A cancelled task is
+    /// resumed at once.
+    package func waitForNotification(unless isReady: @Sendable () -> Bool) async {
         let number = state.withLock { state in
             state.last += 1
             return state.last

@@ -35,7 +35,7 @@ package final class ThreadGroup: Sendable {
 
     /// Waits until no thread runs any more, or the task is cancelled.
     package func waitUntilEmpty() async {
-        while !Task.isCancelled, count > 0 { await change.wait { self.count == 0 } }
+        await change.wait { self.count == 0 }
     }
 
     func addThread() throws(ThreadError) {
