@@ -69,6 +69,22 @@ import Testing
         }
     }
 
+    @Test("a crossing invitation waits for the peer while other members change") func otherChanges() async throws {
+        try await TestNetwork.withSession(of: 2, .memory) { _, sessions in
+            let newcomer = AuthenticatedPeer(key: TestNetwork.identity(2).agreementKey.publicKey)
+            let waiting = Task { await sessions[0].waitUntilMember(newcomer) }
+            for _ in 0..<100 {
+                sessions[0].memberChange.notifyAll()
+                await Task.yield()
+            }
+            let isAdmitted = sessions[0].update { state in
+                state.members.admit(newcomer, name: DisplayName(truncating: "two")!, now: SystemClock.monotonic())
+            }
+            #expect(isAdmitted)
+            #expect(await waiting.value)
+        }
+    }
+
     @Test("a member that leaves is decided about anew, and its channel is gone") func departure() {
         var members = members(limit: 8)
         #expect(members.admit(peer(2), name: name("two"), now: now) == true)
