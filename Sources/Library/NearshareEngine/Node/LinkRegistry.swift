@@ -47,6 +47,80 @@ struct LinkRegistry {
         var isSourceFull = false
     }
 
+    /// The decision which link gives way to a newcomer where no slot is free.
+    private struct SlotContest {
+        let newcomer: Newcomer
+        /// The links that may give way.
+        let candidates: [Slot: Incoming]
+        /// The open links of each source, those that are no candidates included.
+        let counts: [LinkSource: Int]
+        let slotTimes: SlotTimes
+        let limits: NodeLimits
+        let now: MonotonicInstant
+
+        /// The link that gives way; nil where the newcomer finds no slot.
+        var victim: Slot? { oldestUnused ?? slowest }
+
+        /// The oldest unused link of the source with the most links.
+        private var oldestUnused: Slot? {
+            let unused = candidates.compactMap { slot, link -> (slot: Slot, count: Int, since: MonotonicInstant)? in
+                guard let since = link.unusedSince(now), !isInGrace(link, unusedSince: since) else { return nil }
+                return (slot, count(of: link.source), since)
+            }
+            return unused.max { ($0.count, $1.since) < ($1.count, $0.since) }?.slot
+        }
+
+        private func isInGrace(_ link: Incoming, unusedSince since: MonotonicInstant) -> Bool {
+            (link.isProven || link.source.isMember) && now - since < LinkRegistry.grace
+        }
+
+        /// The first of the links in use that give way: one below ``ProgressMeter/minimumRate`` before others, then one of the source
+        /// with the most links, then the slowest. Of a source with twice as many links, a fast one goes before a slow one of another.
+        private var slowest: Slot? {
+            // Unused links within their grace give way in a second: no other transfer of the same source has to for them.
+            if newcomer.isSourceFull, candidates.values.contains(where: { $0.unusedSince(now) != nil }) { return nil }
+            let slow = candidates.compactMap { slot, link -> (slot: Slot, order: (Int, Int, Int, Duration))? in
+                guard let rate = rate(of: link), givesWay(link, at: rate) else { return nil }
+                let count = count(of: link.source)
+                let weight = isFast(rate) ? count : 2 * count
+                return (slot, (isTrickle(rate) ? 1 : 0, weight, -rate, slotTimes.time(of: link.source)))
+            }
+            return slow.max { $0.order < $1.order }?.slot
+        }
+
+        /// Bytes a second; just below ``contendedRate`` for a transfer without a rate yet, nil for a link that stays however slow.
+        private func rate(of link: Incoming) -> Int? {
+            link.rate(now) ?? (link.isMoving() ? LinkRegistry.contendedRate - 1 : nil)
+        }
+
+        private func isTrickle(_ rate: Int) -> Bool { rate < ProgressMeter.minimumRate }
+
+        private func isFast(_ rate: Int) -> Bool { rate >= LinkRegistry.contendedRate }
+
+        private func givesWay(_ link: Incoming, at rate: Int) -> Bool {
+            // A source that holds more keeps at least as many links as the newcomer's has then: they end up with equal numbers.
+            if isTrickle(rate) || count(of: link.source) > newcomerCount { return true }
+            return !isFast(rate) && isNewcomersTurn(before: link.source)
+        }
+
+        /// Whether another source uses more of its limit than the newcomer's, or has held slots for longer.
+        private func isNewcomersTurn(before source: LinkSource) -> Bool {
+            guard !newcomer.isSourceFull, source != newcomer.source else { return false }
+            return share(of: source, count: count(of: source)) > share(of: newcomer.source, count: newcomerCount)
+                || slotTimes.isBefore(newcomer.source, source)
+        }
+
+        private func count(of source: LinkSource) -> Int { counts[source, default: 0] }
+
+        /// The links of the newcomer's source, itself included.
+        private var newcomerCount: Int { count(of: newcomer.source) + (newcomer.slot == nil ? 1 : 0) }
+
+        /// The part of a source's limit that its links use.
+        private func share(of source: LinkSource, count: Int) -> Double {
+            Double(count) / Double(limits.links(from: source))
+        }
+    }
+
     enum Admission {
         case refused
         /// - Parameter evict: ends the link that had the slot before; to be called without a lock.
@@ -134,48 +208,19 @@ struct LinkRegistry {
         if count < limits.links(from: .joined(id)) { incoming[slot]?.source = .joined(id) }
     }
 
-    /// Evicts the oldest unused link of the source with the most links; where none is unused, the slowest link below
-    /// ``ProgressMeter/minimumRate``, from the source with the most links first; where all slots are in use, then one whose source
-    /// holds more slots, or, below ``contendedRate``, is to give way. Of a source with twice as many links, a fast one goes before
-    /// a slow one of another source.
+    /// Evicts the link that gives way to a newcomer, as ``SlotContest`` decides.
     private mutating func evict(
         for newcomer: Newcomer, limits: NodeLimits, now: MonotonicInstant, where isCandidate: (Incoming) -> Bool
     ) -> (@Sendable () -> Void)? {
         let open = incoming.filter { !$0.value.isEvicted && !$0.value.isFriend && !$0.value.isJoined }
-        let counts = Dictionary(grouping: open.values, by: \.source).mapValues(\.count)
         let candidates = open.filter { slot, link in
             slot != newcomer.slot && (!newcomer.isSourceFull || link.source == newcomer.source) && isCandidate(link)
         }
-        let ownCount = counts[newcomer.source, default: 0] + (newcomer.slot == nil ? 1 : 0)
-        let ownShare = Double(ownCount) / Double(limits.links(from: newcomer.source))
-        /// Whether a source uses more of its limit than the newcomer's, or has held slots for longer.
-        func givesWay(_ source: LinkSource) -> Bool {
-            guard !newcomer.isSourceFull, source != newcomer.source else { return false }
-            let share = Double(counts[source, default: 0]) / Double(limits.links(from: source))
-            return share > ownShare || slotTimes.isBefore(newcomer.source, source)
-        }
-        let unused = candidates.compactMap { slot, link -> (slot: Slot, count: Int, since: MonotonicInstant)? in
-            guard let since = link.unusedSince(now) else { return nil }
-            if link.isProven || link.source.isMember, now - since < Self.grace { return nil }
-            return (slot, counts[link.source, default: 0], since)
-        }
-        let slow = candidates.compactMap { slot, link -> (slot: Slot, order: (Int, Int, Int, Duration))? in
-            guard let rate = link.rate(now) ?? (link.isMoving() ? Self.contendedRate - 1 : nil) else { return nil }
-            let isTrickle = rate < ProgressMeter.minimumRate
-            let isFast = rate >= Self.contendedRate
-            let count = counts[link.source, default: 0]
-            // A source that holds more keeps at least as many links as the newcomer's has then: they end up with equal numbers.
-            guard isTrickle || count > ownCount || !isFast && givesWay(link.source) else { return nil }
-            return (
-                slot, (isTrickle ? 1 : 0, isFast ? count : 2 * count, -rate, slotTimes.time(of: link.source))
-            )
-        }
-        // Unused links within their grace give way in a second: no other transfer of the same source has to for them.
-        let endsSlow = !newcomer.isSourceFull || !candidates.values.contains { $0.unusedSince(now) != nil }
-        let victim =
-            unused.max { ($0.count, $1.since) < ($1.count, $0.since) }?.slot
-            ?? (endsSlow ? slow.max { $0.order < $1.order }?.slot : nil)
-        guard let victim else { return nil }
+        let contest = SlotContest(
+            newcomer: newcomer, candidates: candidates,
+            counts: Dictionary(grouping: open.values, by: \.source).mapValues(\.count),
+            slotTimes: slotTimes, limits: limits, now: now)
+        guard let victim = contest.victim else { return nil }
         incoming[victim]?.isEvicted = true
         return incoming[victim]?.end
     }
