@@ -173,7 +173,10 @@ struct MessengerStoryTests {
         try await bea.run(on: segment, stage) { [ada] _, beaMessenger in
             let lines = try await beaMessenger.history(of: .peer(ada.id)).filter { !$0.isLocal }
             #expect(lines.map(\.text) == ["are you there?"])
-            #expect(lines.first?.written == hourAgo)
+            // A node is in the mesh a moment before its messenger, and does not announce that it stores and forwards until then. A
+            // line for a peer that is met in this moment is a text of the mesh (`docs/PROTOCOL.md`, section 14), without a time.
+            let written = lines.first?.written
+            #expect(written == hourAgo || written == nil)
         }
     }
 
