@@ -70,27 +70,69 @@ import Testing
             a.abandon(id)
             try exchange(&a, &b)
         }
-        #expect(a.unsentFinished == [ids[0]] && a.unsentCount == 1)
+        #expect(a.unsentFinished == [ids[0]] && a.undeliveredCount == 1)
         while !a.unsentFinished.isEmpty {
             let bytes = try readAll(&b, ids[0])
             #expect(!bytes.isEmpty)
             try exchange(&a, &b)
         }
-        #expect(a.unsentCount == 0 && a.count == 2)
+        #expect(a.undeliveredCount == 1 && a.count == 2, "it may not have arrived")
+        let token = a.nextConfirmation()
+        let isConfirmed = a.receiveConfirmation(try #require(token))
+        #expect(isConfirmed && a.undeliveredCount == 0)
     }
 
-    @Test("a reader that finishes its own direction without a byte has no unsent bytes, before and after the end is sent")
+    @Test("bytes have arrived when a ping behind them is answered, also of streams that have ended since")
+    func confirmation() throws {
+        var (a, b) = pair()
+        let ids = [try a.open(.bytes, name), try a.open(.bytes, name)]
+        for id in ids {
+            let count = try a.write([1], on: id)
+            #expect(count == 1)
+        }
+        try exchange(&a, &b)
+        #expect(a.undeliveredCount == 2 && !a.isConfirmationDue)
+        try a.finish(ids[0])
+        #expect(!a.isConfirmationDue, "the end is not sent")
+        try exchange(&a, &b)
+        #expect(a.isConfirmationDue && b.undeliveredCount == 0)
+        let token = a.nextConfirmation()
+        let first = try #require(token)
+        #expect(a.isConfirmationPending && !a.isConfirmationDue)
+        // One stream ends while the answer is awaited, and more is sent on the other.
+        try b.finish(ids[0])
+        let count = try a.write([2], on: ids[1])
+        try exchange(&a, &b)
+        let end = try a.read(ids[0], upTo: 9)
+        #expect(count == 1 && end == .end && a.undeliveredCount == 2)
+        for (answer, isAwaited) in [(first + 1, false), (first, true), (first, false)] {
+            let isConfirmation = a.receiveConfirmation(answer)
+            #expect(isConfirmation == isAwaited)
+        }
+        #expect(a.undeliveredCount == 1 && !a.isConfirmationPending)
+        a.requestConfirmation()
+        let nextToken = a.nextConfirmation()
+        let second = try #require(nextToken)
+        a.reset(ids[1], reason: .cancelled)
+        #expect(a.undeliveredCount == 0 && a.isConfirmationPending)
+        let isConfirmed = a.receiveConfirmation(second)
+        #expect(isConfirmed && !a.isConfirmationPending)
+        a.requestConfirmation()
+        #expect(!a.isConfirmationPending, "nothing was sent since")
+    }
+
+    @Test("a reader that finishes its own direction without a byte has nothing undelivered, before and after the end is sent")
     func unsentEnd() throws {
         var (a, b) = pair()
         let id = try a.open(.bytes, name)
         #expect(try a.write([1], on: id) == 1)
-        #expect(a.unsentCount == 1 && a.unsentFinished.isEmpty)
+        #expect(a.undeliveredCount == 1 && a.unsentFinished.isEmpty)
         try a.finish(id)
         try exchange(&a, &b)
         try b.finish(id)
-        #expect(b.unsentCount == 0 && b.unsentFinished == [id])
+        #expect(b.undeliveredCount == 0 && b.unsentFinished == [id])
         try exchange(&a, &b)
-        #expect(a.unsentCount == 0 && b.unsentCount == 0 && b.unsentFinished.isEmpty)
+        #expect(a.undeliveredCount == 1 && b.undeliveredCount == 0 && b.unsentFinished.isEmpty)
     }
 
     @Test("R1: a peer that opens streams without reading the answers is stopped") func floodOfOpens() throws {

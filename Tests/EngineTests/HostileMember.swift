@@ -60,6 +60,7 @@ final class HostileLink: Sendable {
         var held: [UInt8] = []
         var frames: [[UInt8]] = []
         var isOver = false
+        var answersPings = true
         var onFrame: (@Sendable ([UInt8]) -> Void)?
     }
 
@@ -82,6 +83,11 @@ final class HostileLink: Sendable {
     /// Called with each later frame, on the reading thread.
     func onFrame(_ body: @escaping @Sendable ([UInt8]) -> Void) {
         state.update { $0.onFrame = body }
+    }
+
+    /// Answers no more pings, like a peer whose link is broken.
+    func ignorePings() {
+        state.update { $0.answersPings = false }
     }
 
     func say(_ frame: [UInt8]) {
@@ -174,7 +180,10 @@ final class HostileLink: Sendable {
     }
 
     private func perform(_ reactions: [DirectReaction]) {
-        for case .send(let frame) in reactions { say(frame.encoded) }
+        for case .send(let frame) in reactions {
+            if case .pong = frame, !state.withLock({ $0.answersPings }) { continue }
+            say(frame.encoded)
+        }
     }
 
     private func send(_ bytes: [UInt8]) -> Bool {

@@ -302,6 +302,53 @@ import Testing
         }
     }
 
+    @Test(
+        "leaving counts a finished stream whose bytes a member does not confirm, and waits for that no longer than its time",
+        arguments: LinkKind.allCases, [true, false])
+    func leavesUnconfirmed(_ linkKind: LinkKind, isConfirmed: Bool) async throws {
+        let network = TestNetwork(linkKind)
+        let member = HostileMember(TestNetwork.identity(9))
+        try await withNode(network.settings(0)) { node in
+            let listener = try node.listen()
+            let link = try await member.connect(to: listener.port, over: network.settings(9).transport)
+            defer { link.close() }
+            async let joined = listener.sessionInvitations.first { _ in true }?.accept(Self.settings)
+            try await member.join(link)
+            let session = try #require(await joined)
+            try await session.waitUntilConnected(to: member.id)
+            if !isConfirmed { link.ignorePings() }
+            do {
+                let stream = try await session.openStream(named: "numbers", to: member.id)
+                try await stream.write([1, 2, 3])
+                stream.finish()
+            }
+            try await link.wait { if case .finish? = try? StreamFrame(decoding: $0[...]) { true } else { false } }
+            let start = SystemClock.monotonic()
+            let undelivered = await session.leave(waiting: isConfirmed ? .seconds(100) : .milliseconds(200))
+            #expect(undelivered.map(\.streams) == (isConfirmed ? [] : [1]))
+            #expect(SystemClock.monotonic() - start < .seconds(50))
+        }
+    }
+
+    @Test(
+        "leaving counts a finished stream that was cut on its way, on a direct link and through another member",
+        arguments: LinkKind.allCases, [false, true])
+    func countsCutStream(_ linkKind: LinkKind, isRelayed: Bool) async throws {
+        try await TestNetwork.withSession(
+            of: 3, linkKind, apart: isRelayed ? [(1, 2)] : [], settings: Self.settings
+        ) { network, sessions in
+            let id = network.id(2)
+            let stream = try await sessions[1].openStream(named: "numbers", to: id)
+            network.isolate(2)
+            // The end may be known already.
+            let isWritten = (try? await stream.write([1])) != nil
+            stream.finish()
+            try await sessions[1].wait { $0.state(of: id)?.isConnected != true }
+            let undelivered = await sessions[1].leave(waiting: .zero)
+            #expect(undelivered.map(\.streams) == (isWritten ? [1] : []))
+        }
+    }
+
     /// Reads streams to their ends.
     /// - Returns: the number of bytes of each.
     private static func readStreams(of session: Session, count: Int) async throws -> [Int] {

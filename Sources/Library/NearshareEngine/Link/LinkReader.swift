@@ -221,6 +221,7 @@ struct LinkReader: Sendable {
             } else if let received = try ControlFrame.decode(Array(block.bytes[frame])) {
                 enqueue(batch)
                 batch = []
+                if case .pong(let token) = received { streams.receivePong(token) }
                 control.decide { connection, now in connection.receive(received, now: now) }
             }
         }

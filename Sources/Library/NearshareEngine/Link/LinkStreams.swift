@@ -54,6 +54,8 @@ final class LinkStreams: Sendable {
     private let openedContinuation: AsyncStream<(id: StreamID, purpose: StreamPurpose, name: StreamName)>.Continuation
     private let state: Mutex<State>
     private let isProductionRequested = Atomic(false)
+    /// Wakes tasks that wait until bytes have arrived.
+    private let confirmation = AsyncCondition()
     /// Schedules a turn of the link's writer thread.
     private let wake: @Sendable () -> Void
 
@@ -65,7 +67,10 @@ final class LinkStreams: Sendable {
 
     // MARK: For the link's threads
 
-    var hasFrames: Bool { isProductionRequested.load(ordering: .acquiring) || state.withLock { $0.streams.hasFrame } }
+    var hasFrames: Bool {
+        isProductionRequested.load(ordering: .acquiring)
+            || state.withLock { $0.streams.hasFrame || $0.streams.isConfirmationDue }
+    }
 
     /// Returns encoded frames that are due, at most one batch.
     func dequeueFrames() -> [[UInt8]] {
@@ -78,6 +83,8 @@ final class LinkStreams: Sendable {
                 frames.append(encoded)
                 byteCount += encoded.count
             }
+            // Behind the bytes that its answer confirms.
+            if let token = state.streams.nextConfirmation() { frames.append(ControlFrame.ping(token).encoded) }
             return frames
         }
     }
@@ -93,6 +100,13 @@ final class LinkStreams: Sendable {
         }
         if let failure { throw failure }
         try drain(frame.id)
+        if hasFrames { wake() }
+    }
+
+    /// Processes the answer to a ping. Others than those of ``dequeueFrames()`` are ignored.
+    func receivePong(_ token: UInt64) {
+        guard state.withLock({ $0.streams.receiveConfirmation(token) }) else { return }
+        confirmation.notifyAll()
         if hasFrames { wake() }
     }
 
@@ -136,6 +150,7 @@ final class LinkStreams: Sendable {
         withExtendedLifetime(held) {
             for waiter in waiting { waiter() }
         }
+        confirmation.notifyAll()
         openedContinuation.finish()
     }
 
@@ -180,8 +195,8 @@ final class LinkStreams: Sendable {
     /// Records that the session has handled a stream of ``opened``.
     func recordHandledStream() { state.withLock { $0.unhandledCount -= 1 } }
 
-    /// The number of open streams.
-    var count: Int { state.withLock { $0.streams.count } }
+    /// Whether no stream is open besides the one for messages, and all bytes that were sent have arrived.
+    var areIdle: Bool { state.withLock { $0.streams.count <= 1 && $0.streams.undeliveredCount == 0 } }
 
     // MARK: For programs
 
@@ -301,11 +316,15 @@ final class LinkStreams: Sendable {
         }
     }
 
-    /// Waits until the bytes of all finished streams of programs are sent, or the link or the task has ended.
-    func waitUntilFinishedStreamsAreSent() async {
+    /// Waits until all finished streams of programs are sent, and what was sent of all has arrived at the peer, or the link or the
+    /// task has ended.
+    func waitUntilFinishedStreamsHaveArrived() async {
         while !Task.isCancelled, let id = state.withLock({ $0.isClosed ? nil : $0.streams.unsentFinished.first }) {
             await wait(on: id) { !$0.unsentFinished.contains(id) }
         }
+        state.withLock { $0.streams.requestConfirmation() }
+        if hasFrames { wake() }
+        await confirmation.wait { [self] in state.withLock { $0.isClosed || !$0.streams.isConfirmationPending } }
     }
 
     /// Waits until the peer has reset a stream, or the stream, its link or the task has ended.
@@ -315,8 +334,8 @@ final class LinkStreams: Sendable {
         return state.withLock { $0.streams.isReset(id) }
     }
 
-    /// The number of programs' streams whose bytes, as far as they were written, are not all sent.
-    var unsentCount: Int { state.withLock { $0.streams.unsentCount } }
+    /// The number of programs' streams whose bytes, as far as they were written, are not all known to have arrived.
+    var undeliveredCount: Int { state.withLock { $0.streams.undeliveredCount } }
 
     private func attemptWhileOpen<Result>(
         _ body: (inout State) throws(StreamError) -> Result

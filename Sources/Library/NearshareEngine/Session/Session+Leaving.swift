@@ -10,8 +10,9 @@ extension Session {
     ///
     /// The other direction is waited for as well: a member sends the streams that its program has finished before this node goes, as
     /// far as this program reads them, and one that leaves at the same time also its messages. A member that does not answer within
-    /// a second is waited for only if it leaves as well, or streams from it have not ended. While other members are connected through
-    /// this node, the call also waits until their links through it have ended, or have carried nothing for a second.
+    /// a second is waited for only if it leaves as well, streams from it have not ended, or finished ones have not arrived at it. While
+    /// other members are connected through this node, the call also waits until their links through it have ended, or have carried
+    /// nothing for a second.
     ///
     /// New messages, streams, offers, invitations and metadata throw ``SessionError/left`` from the beginning of the call. While the
     /// call waits, sends that had begun to wait for room go on, and so does writing to open streams. The sequences of the session end
@@ -63,7 +64,7 @@ extension Session {
     private func waitUntilDelivered() async {
         let isDone = { @Sendable in self.state.withLock { $0.isOver || $0.members.areAllMessagesDelivered } }
         await progress.wait(until: isDone)
-        for link in links { await link.driver.streams.waitUntilFinishedStreamsAreSent() }
+        for link in links { await link.driver.streams.waitUntilFinishedStreamsHaveArrived() }
         for transfer in state.withLock({ $0.transfers.running.map(\.transfer) }) {
             // Unlike the result, the progress ends for a task that is cancelled.
             for await _ in transfer.progress {}
@@ -102,7 +103,7 @@ extension Session {
         await progress.wait(until: isDone)
     }
 
-    /// Answers a member that leaves, once it has all streams that the program has finished; while this node leaves as well, also
+    /// Answers a member that leaves, once all streams that the program has finished have arrived; while this node leaves as well, also
     /// once the member's program has read all messages.
     func answerDeparture(on link: SessionLink) async {
         let areMessagesRead = { @Sendable in
@@ -110,10 +111,10 @@ extension Session {
                 state.isOver || !state.isLeaving || state.members.unacknowledgedCount(of: link.peer) == 0
             }
         }
-        await link.driver.streams.waitUntilFinishedStreamsAreSent()
+        await link.driver.streams.waitUntilFinishedStreamsHaveArrived()
         await progress.wait(until: areMessagesRead)
         // Open streams may have been finished meanwhile.
-        await link.driver.streams.waitUntilFinishedStreamsAreSent()
+        await link.driver.streams.waitUntilFinishedStreamsHaveArrived()
         link.driver.send(.leaving(id, isDone: true))
     }
 }
@@ -131,7 +132,7 @@ extension Session.State {
         let transferCounts = transfers.undeliveredCounts
         let ids = Set(members.roster.memberIDs).union(members.lost.members).union(transferCounts.keys)
         return ids.sorted().compactMap { id in
-            let streams = members.unsentStreamCount(of: id)
+            let streams = members.undeliveredStreamCount(of: id)
             let messages = members.unacknowledgedCount(of: id) + members.lost.messageCount(of: id)
             let transfers = transferCounts[id] ?? 0
             guard messages + streams + transfers > 0 else { return nil }

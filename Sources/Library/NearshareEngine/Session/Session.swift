@@ -117,8 +117,10 @@ public final class Session: Sendable {
         /// Reliable messages that the member's program had not read, those of ``Change/left(_:lost:)`` and
         /// ``Change/restarted(_:lost:)`` included.
         public let messages: Int
-        /// Byte streams of which some written bytes were not sent, when this node left or their link ended, streams to which the
-        /// program was still writing included.
+        /// Byte streams of which some written bytes were not sent, or not known to have arrived at the member's node, when this node
+        /// left or their link ended; streams to which the program was still writing included. It may be too high, and not too low: a
+        /// link can end before the confirmation of what has arrived. Bytes count as arrived before the member's program has read
+        /// them. Streams that were reset do not count.
         public let streams: Int
         /// Transfers that had not ended, in either direction, and offers and transfers to the member that ended with its link, if it
         /// was not connected again since. They were cut, and can be resumed.
@@ -530,7 +532,7 @@ public final class Session: Sendable {
     private var hasIdleRelayLinks: Bool { !idleRelayLinks.isEmpty }
 
     private func closeIdleRelays() {
-        for link in idleRelayLinks where link.driver.isIdle && link.driver.streams.count <= 1 { link.driver.close(.done) }
+        for link in idleRelayLinks where link.driver.isIdle && link.driver.streams.areIdle { link.driver.close(.done) }
     }
 
     /// The time between two looks at relayed links beside a direct one that are in use.

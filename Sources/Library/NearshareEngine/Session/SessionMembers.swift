@@ -119,7 +119,7 @@ struct SessionMembers {
                 let lost = membership?.channel.unacknowledgedCount ?? 0
                 removed += membership?.links ?? []
                 self.lost.record(messages: lost, of: id)
-                for link in membership?.links ?? [] { recordUnsentStreams(of: link) }
+                for link in membership?.links ?? [] { recordUndeliveredStreams(of: link) }
                 memberKeys[id] = nil
                 metadataReceivers.remove(id)
                 if var channel = membership?.channel {
@@ -213,20 +213,20 @@ struct SessionMembers {
     /// Removes a link that has ended.
     mutating func remove(_ link: SessionLink, now: MonotonicInstant) {
         guard let membership = memberships[link.peer], memberships[link.peer]?.remove(link) == true else { return }
-        recordUnsentStreams(of: link)
+        recordUndeliveredStreams(of: link)
         updateReachability(of: link.peer, now: now)
         if !membership.channel.isEmpty { roster.demandLink(to: link.peer) }
         // The link may have been lost with the latest metadata on its way.
         if ownMetadata != nil, links(to: link.peer).isEmpty { metadataReceivers.insert(link.peer) }
     }
 
-    private mutating func recordUnsentStreams(of link: SessionLink) {
-        lost.record(streams: link.driver.streams.unsentCount, of: link.peer)
+    private mutating func recordUndeliveredStreams(of link: SessionLink) {
+        lost.record(streams: link.driver.streams.undeliveredCount, of: link.peer)
     }
 
-    /// The number of streams to a member of which written bytes were not sent, those of ended links included.
-    func unsentStreamCount(of member: PeerID) -> Int {
-        links(to: member).reduce(lost.streamCount(of: member)) { $0 + $1.driver.streams.unsentCount }
+    /// The number of streams to a member of which written bytes are not known to have arrived, those of ended links included.
+    func undeliveredStreamCount(of member: PeerID) -> Int {
+        links(to: member).reduce(lost.streamCount(of: member)) { $0 + $1.driver.streams.undeliveredCount }
     }
 
     /// Removes all links, and the messages of all channels, which stay for receipts.

@@ -55,6 +55,7 @@ package struct ByteStreams: Sendable {
     /// Streams with a frame to send, in the order of their turns.
     private var ready: [StreamID] = []
     private var events: [StreamEvent] = []
+    private var confirmations = StreamConfirmations()
 
     /// Starts without streams, on a link that has just been established.
     package init(role: HandshakeRole, limits: Limits = Limits()) {
@@ -88,8 +89,12 @@ package struct ByteStreams: Sendable {
             .map(\.key).sorted()
     }
 
-    /// The number of programs' streams of which bytes that the program has written are not sent.
-    package var unsentCount: Int { streams.values.count { $0.purpose == .bytes && $0.sending.hasUnsentBytes } }
+    /// The number of programs' streams of which bytes that the program has written are not sent, or not known to have arrived. Those
+    /// that were reset do not count.
+    package var undeliveredCount: Int {
+        let unsent = streams.filter { $0.value.purpose == .bytes && $0.value.sending.hasUnsentBytes }.keys
+        return confirmations.endedCount + confirmations.open.union(unsent).count
+    }
 
     /// Whether the program holds a stream of which the peer's end has not arrived.
     package var hasIncoming: Bool {
@@ -140,6 +145,7 @@ package struct ByteStreams: Sendable {
     /// Ends both directions at once. Ignored when the stream has ended.
     package mutating func reset(_ id: StreamID, reason: StreamResetReason) {
         guard streams.removeValue(forKey: id) != nil else { return }
+        confirmations.recordReset(of: id)
         control.append(.reset(id, reason))
     }
 
@@ -214,6 +220,7 @@ package struct ByteStreams: Sendable {
             markReady(id)
         case .reset(_, let reason):
             guard streams.removeValue(forKey: id) != nil else { return }
+            confirmations.recordReset(of: id)
             if resets.count >= limits.incoming + limits.outgoing { resets.removeFirst() }
             resets.append((id, reason))
             events.append(.reset(id, reason))
@@ -256,8 +263,10 @@ package struct ByteStreams: Sendable {
             case .data(let bytes, let isWritable):
                 if isWritable { events.append(.writable(id)) }
                 if isSendable(id) { ready.append(id) }
+                if streams[id]?.purpose == .bytes { confirmations.recordBytes(of: id) }
                 return .data(id, bytes)
             case .finish:
+                if streams[id]?.purpose == .bytes { confirmations.request() }
                 events.append(.finished(id))
                 removeIfDone(id)
                 return .finish(id)
@@ -280,8 +289,27 @@ package struct ByteStreams: Sendable {
     private mutating func removeIfDone(_ id: StreamID) {
         guard let stream = streams[id], stream.isDone else { return }
         streams[id] = nil
+        confirmations.recordEnd(of: id)
         if !stream.receiving.isDiscarding { done.insert(id) }
     }
+
+    // MARK: Confirmation
+
+    /// Requests a ping after what was sent of programs' streams, unless all has arrived. The end of each stream requests one as well.
+    package mutating func requestConfirmation() { confirmations.request() }
+
+    /// Whether a ping is to be sent, so that ``nextConfirmation()`` returns its token.
+    package var isConfirmationDue: Bool { confirmations.isDue }
+
+    /// Whether a requested confirmation has not arrived.
+    package var isConfirmationPending: Bool { confirmations.isPending }
+
+    /// Returns the token of a ping that goes out after the frames so far; nil for none. Its answer confirms that they have arrived.
+    package mutating func nextConfirmation() -> UInt64? { confirmations.nextToken() }
+
+    /// Processes the answer to a ping.
+    /// - Returns: Whether it confirms that bytes of streams have arrived.
+    package mutating func receiveConfirmation(_ token: UInt64) -> Bool { confirmations.receive(token) }
 
     /// The number of open streams of one side and purpose.
     private func count(of purpose: StreamPurpose, isLocal wanted: Bool) -> Int {
