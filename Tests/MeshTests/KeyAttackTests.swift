@@ -221,6 +221,22 @@ import Testing
         #expect(victim.router.peer(anna.id)?.name.claimed == "anna again")
     }
 
+    @Test("K2: support for bundles that a forged announcement claims is void once a session has proven another key")
+    func forgedBundles() throws {
+        var victim = AttackedRouter()
+        let (anna, mallory) = (UntrustedPeer(seed: 211), UntrustedPeer(seed: 212))
+        victim.receive(
+            try anna.announcement(
+                at: victim.now, capabilities: [.privateMedia, .bundles], signer: mallory.identity.signingKey))
+        #expect(victim.router.peer(anna.id)?.capabilities?.contains(.bundles) == true)
+        var session = try #require(try UntrustedPeerSession(of: anna, with: &victim))
+        let state = MeshPeerState(capabilities: [.privateMedia], signingKey: anna.identity.signingKey.publicKey.bytes)
+        victim.receive(
+            try UntrustedPeerSession.sealedPacket(session.seal(.peerState(state)), from: anna, to: victim, number: 1).encoded())
+        #expect(victim.router.peer(anna.id)?.capabilities == [.privateMedia])
+        #expect(victim.router.bundleNeighbours.isEmpty)
+    }
+
     @Test("K12: unencrypted files of a peer that can encrypt them are refused, whatever it announces later") func downgrade()
         throws
     {

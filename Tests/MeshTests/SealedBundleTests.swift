@@ -54,6 +54,24 @@ import Testing
         #expect(!types.contains(.noiseEncrypted))
     }
 
+    @Test("a node that begins to store and forward during a session is known to, and that change is reported")
+    func beginsToCarry() throws {
+        var mesh = pair(seed: 4, carrying: [])
+        let ben = mesh.nodes[1].router.id
+        try mesh.node(0) { try $0.sendPrivateMessage("hello", id: "A", to: ben, now: $1) }
+        mesh.run(for: .seconds(5))
+        #expect(mesh.nodes[0].router.hasAuthenticatedKeys(ben))
+        #expect(mesh.nodes[0].router.peer(ben)?.capabilities?.contains(.bundles) == false)
+        mesh.nodes[0].events = []
+        mesh.node(1) { $0.enableBundles(now: $1) }
+        mesh.run(for: .seconds(1))
+        #expect(mesh.nodes[0].router.peer(ben)?.capabilities?.contains(.bundles) == true)
+        let isReported = mesh.nodes[0].events.contains { event in
+            if case .peerChanged(let peer) = event { peer.capabilities?.contains(.bundles) == true } else { false }
+        }
+        #expect(isReported)
+    }
+
     @Test("M1: a node that does not forward drops private bundle packets, and continues") func notCarrying() throws {
         var mesh = pair(seed: 3, carrying: [0])
         let ben = mesh.nodes[1].router.id

@@ -58,6 +58,16 @@ struct PeerRecord: Sendable {
     /// Whether the peer has proven its key on a link.
     var isNeighbour: Bool { !links.proven.isEmpty }
 
+    /// The capabilities that the peer has stated in the current session, or else announced.
+    var capabilities: MeshCapabilities? {
+        guard let state = sessionState else { return announcement.capabilities }
+        // A node announces that it stores and forwards when its messenger starts, which may be later than the session.
+        guard announcement.capabilities?.contains(.bundles) == true, state.signingKey == signingKey?.bytes else {
+            return state.capabilities
+        }
+        return state.capabilities.union(.bundles)
+    }
+
     /// Whether the peer has stated these capabilities in the current session.
     func supports(_ capabilities: MeshCapabilities) -> Bool { sessionState?.capabilities.contains(capabilities) ?? false }
 }

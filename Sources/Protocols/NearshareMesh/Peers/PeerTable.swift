@@ -41,8 +41,7 @@ struct PeerTable: Sendable {
         guard let record = records[id], let name = record.announcement.name, let key = record.agreementKey else { return nil }
         return MeshPeer(
             id: id, name: name, fingerprint: Fingerprint(of: key),
-            capabilities: record.sessionState?.capabilities ?? record.announcement.capabilities,
-            isDirect: record.claimsToBeNeighbour,
+            capabilities: record.capabilities, isDirect: record.claimsToBeNeighbour,
             isReachable: record.claimsToBeNeighbour || record.links.discovery != nil,
             hops: record.claimsToBeNeighbour ? 1 : record.announcement.hops,
             statedFragmentLimit: record.sessionState?.fragmentLimit)
@@ -342,7 +341,7 @@ struct PeerTable: Sendable {
         let isChanged = record.signingKey != signingKey
         let genuine = isChanged ? record.conflictingAnnouncement : nil
         // An announcement with another key was not the peer's.
-        if isChanged { record.announcement.timestamp = 0 }
+        if isChanged { (record.announcement.timestamp, record.announcement.capabilities) = (0, nil) }
         record.conflictingAnnouncement = nil
         record.signingKey = signingKey
         record.sessionState = state
