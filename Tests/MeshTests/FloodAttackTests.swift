@@ -742,7 +742,7 @@ import Testing
                     id: .init(rawValue: churned), index: 0, total: 2, originalType: .message, slice: [1, 2, 3])
                 let link = MeshLinkID(rawValue: churned)
                 _ = assembler.add(junk, from: PeerID(fitting: [6]), on: link, now: now)
-                assembler.linkDidClose(link)
+                assembler.removeLink(link)
             }
         }
         #expect(outcome == .complete(frame))

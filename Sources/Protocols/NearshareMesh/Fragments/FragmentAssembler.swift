@@ -35,9 +35,9 @@ package struct FragmentAssembler: Sendable {
         /// The fragment is the first of its packet.
         case started
         case stored
-        /// The link has brought another piece with the same header: one of the two is forged.
+        /// The link has brought another fragment with the same header and index: one of the two is forged.
         case conflicting
-        /// Every piece is present: the frame that was cut.
+        /// The frame that was cut: all of its fragments are present.
         case complete([UInt8])
         /// The set was larger than a packet of its type may be, and was dropped.
         case oversized
@@ -49,7 +49,7 @@ package struct FragmentAssembler: Sendable {
         package var id: MeshFragment.ID
         package var received: Int
         package var total: Int
-        /// When a missing piece was last received.
+        /// When a missing fragment was last received.
         package var changed: MonotonicInstant
     }
 
@@ -79,16 +79,16 @@ package struct FragmentAssembler: Sendable {
         var link: MeshLinkID?
     }
 
-    /// The pieces of a packet that came over one link.
+    /// The fragments of a packet that came over one link.
     private struct Assembly: Sendable {
-        var pieces: [Int: [UInt8]] = [:]
+        var slices: [Int: [UInt8]] = [:]
         var byteCount = 0
         let isExpected: Bool
         let started: MonotonicInstant
         var changed: MonotonicInstant
 
-        /// Memory with the tables of pieces.
-        var cost: Int { byteCount + pieces.count * 112 }
+        /// Memory with the tables of fragments.
+        var cost: Int { byteCount + slices.count * 112 }
     }
 
     private enum Selection: Hashable, Sendable {
@@ -99,15 +99,15 @@ package struct FragmentAssembler: Sendable {
 
     /// The sets of one packet.
     private struct Contributions: Sendable {
-        /// The links that have a set, in the order of their first pieces.
+        /// The links that have a set, in the order of their first fragments.
         var links: [MeshLinkID?] = []
         /// The number of sets that have each index.
         var counts: [Int: UInt16] = [:]
         /// The number of indices that only this link has.
         var exclusiveCounts: [MeshLinkID?: Int] = [:]
-        /// When any piece was received.
+        /// When any fragment was received.
         var touched: MonotonicInstant
-        /// When a missing piece was received.
+        /// When a missing fragment was received.
         var changed: MonotonicInstant
         /// Whether the packet was forged that all sets made together.
         var isContested = false
@@ -167,7 +167,7 @@ package struct FragmentAssembler: Sendable {
         let isNew = contributions[key.header] == nil
         // Removed while it is changed, so that its table is not copied.
         var assembly = detach(key) ?? makeAssembly(key, isExpected: isExpected, now: now)
-        if let present = assembly.pieces[fragment.index] {
+        if let present = assembly.slices[fragment.index] {
             insert(assembly, key)
             return present.elementsEqual(fragment.slice) ? .stored : .conflicting
         }
@@ -177,9 +177,9 @@ package struct FragmentAssembler: Sendable {
             removeContribution(assembly, key)
             return .oversized
         }
-        assembly.pieces[fragment.index] = Array(fragment.slice)
+        assembly.slices[fragment.index] = Array(fragment.slice)
         insert(assembly, key)
-        recordPiece(fragment.index, key, now: now)
+        recordFragment(fragment.index, key, now: now)
         if let frame = nextFrame(of: key.header) { return .complete(frame) }
         makeRoom(for: key)
         return isNew ? .started : .stored
@@ -191,7 +191,7 @@ package struct FragmentAssembler: Sendable {
         return Assembly(isExpected: isExpected && expectedCount < Self.maximumExpectedLinkCount, started: now, changed: now)
     }
 
-    private mutating func recordPiece(_ index: Int, _ key: Key, now: MonotonicInstant) {
+    private mutating func recordFragment(_ index: Int, _ key: Key, now: MonotonicInstant) {
         let link = key.link
         var record = contributions.removeValue(forKey: key.header) ?? Contributions(touched: now, changed: now)
         if !record.links.contains(link) { record.links.append(link) }
@@ -201,7 +201,7 @@ package struct FragmentAssembler: Sendable {
             record.changed = now
             record.exclusiveCounts[link, default: 0] += 1
         case 1:
-            let other = record.links.first { $0 != link && hasPiece(index, Key(header: key.header, link: $0)) }
+            let other = record.links.first { $0 != link && hasFragment(index, Key(header: key.header, link: $0)) }
             if let other { record.exclusiveCounts[other, default: 1] -= 1 }
         default: break
         }
@@ -209,7 +209,7 @@ package struct FragmentAssembler: Sendable {
         contributions[key.header] = record
     }
 
-    private func hasPiece(_ index: Int, _ key: Key) -> Bool { assemblies[key]?.pieces[index] != nil }
+    private func hasFragment(_ index: Int, _ key: Key) -> Bool { assemblies[key]?.slices[index] != nil }
 
     /// Ends a complete packet. Where it was forged, the sets of the links are tried one by one (M4).
     /// - Parameter link: the one on which the sender's latest authentic message was received.
@@ -253,35 +253,35 @@ package struct FragmentAssembler: Sendable {
         guard record.counts.count == header.total else { return nil }
         guard record.isContested else { return .all }
         let links = ([record.trustedLink] + record.links).filter { record.links.contains($0) }
-        let alone = links.filter { assemblies[Key(header: header, link: $0)]?.pieces.count == header.total }
+        let alone = links.filter { assemblies[Key(header: header, link: $0)]?.slices.count == header.total }
         // Two links: the selections of one set alone are the same.
         let dispensable = record.links.count > 2 ? links.filter { record.exclusiveCounts[$0, default: 0] == 0 } : []
         return (alone.map { .only($0) } + dispensable.map { .without($0) } + [.all]).first { !record.attempted.contains($0) }
     }
 
-    /// Removes a complete set. Each piece is freed as soon as it is copied, so that memory is not needed twice.
+    /// Removes a complete set. Each slice is freed as soon as it is copied, so that memory is not needed twice.
     private mutating func removeFrame(_ key: Key) -> [UInt8]? {
         guard var assembly = remove(key) else { return nil }
         var frame: [UInt8] = []
         frame.reserveCapacity(assembly.byteCount)
-        for index in 0..<key.header.total { frame += assembly.pieces.removeValue(forKey: index) ?? [] }
+        for index in 0..<key.header.total { frame += assembly.slices.removeValue(forKey: index) ?? [] }
         return frame
     }
 
-    /// - Returns: nil when the pieces are more than a packet of this type may have.
+    /// - Returns: nil when the slices are more than a packet of this type may have.
     private func frame(of header: Header, _ links: [MeshLinkID?]) -> [UInt8]? {
         let sets = links.compactMap { assemblies[Key(header: header, link: $0)] }
         var frame: [UInt8] = []
         for index in 0..<header.total {
-            guard let piece = sets.lazy.compactMap({ $0.pieces[index] }).first,
-                frame.count + piece.count <= limits.byteLimit(for: header.type)
+            guard let slice = sets.lazy.compactMap({ $0.slices[index] }).first,
+                frame.count + slice.count <= limits.byteLimit(for: header.type)
             else { return nil }
-            frame += piece
+            frame += slice
         }
         return frame
     }
 
-    /// The accepted packet under an id, or the one with most pieces: one with another header is forged.
+    /// The accepted packet under an id, or the one with most fragments: one with another header is forged.
     private func header(of id: MeshFragment.ID, from sender: PeerID) -> Header? {
         contributions.filter { $0.key.id == id && $0.key.sender == sender }
             .max { order($0.key, $0.value) < order($1.key, $1.value) }?.key
@@ -296,11 +296,11 @@ package struct FragmentAssembler: Sendable {
         guard let header = header(of: id, from: sender), let record = contributions[header] else { return nil }
         let trusted = record.isContested ? assemblies[Key(header: header, link: record.trustedLink)] : nil
         return Progress(
-            sender: sender, id: id, received: trusted?.pieces.count ?? record.counts.count, total: header.total,
+            sender: sender, id: id, received: trusted?.slices.count ?? record.counts.count, total: header.total,
             changed: trusted?.changed ?? record.changed)
     }
 
-    /// The indices of the first missing pieces, at most `limit`; nil for an unknown packet. Where sets contradict each other, they
+    /// The indices of the first missing fragments, at most `limit`; nil for an unknown packet. Where sets contradict each other, they
     /// are those that the trusted link has not brought.
     package func missing(of id: MeshFragment.ID, from sender: PeerID, limit: Int) -> [Int]? {
         guard let header = header(of: id, from: sender), let record = contributions[header] else { return nil }
@@ -308,7 +308,7 @@ package struct FragmentAssembler: Sendable {
             return Array((0..<header.total).lazy.filter { record.counts[$0] == nil }.prefix(limit))
         }
         let trusted = assemblies[Key(header: header, link: record.trustedLink)]
-        return Array((0..<header.total).lazy.filter { trusted?.pieces[$0] == nil }.prefix(limit))
+        return Array((0..<header.total).lazy.filter { trusted?.slices[$0] == nil }.prefix(limit))
     }
 
     package mutating func discard(_ id: MeshFragment.ID, from sender: PeerID) {
@@ -336,11 +336,11 @@ package struct FragmentAssembler: Sendable {
         record.exclusiveCounts[key.link] = nil
         // The others can make another packet without it.
         record.attempted = []
-        for index in assembly.pieces.keys {
+        for index in assembly.slices.keys {
             let count = record.counts[index, default: 1] - 1
             record.counts[index] = count == 0 ? nil : count
             guard count == 1 else { continue }
-            let other = record.links.first { hasPiece(index, Key(header: key.header, link: $0)) }
+            let other = record.links.first { hasFragment(index, Key(header: key.header, link: $0)) }
             if let other { record.exclusiveCounts[other, default: 0] += 1 }
         }
         contributions[key.header] = record
@@ -372,7 +372,7 @@ package struct FragmentAssembler: Sendable {
         return assembly
     }
 
-    /// A set stays while any link brings pieces of its packet.
+    /// A set stays while any link brings fragments of its packet.
     private func expiry(of assembly: Assembly, _ key: Key) -> MonotonicInstant {
         let touched = contributions[key.header]?.touched ?? assembly.changed
         return min(max(touched, assembly.changed) + limits.idle, assembly.started + limits.lifetime)
@@ -390,7 +390,7 @@ package struct FragmentAssembler: Sendable {
 
     /// Counts the sets of a closed link with those of all other closed ones: links that come and go have one share together. The sets
     /// stay, because a phone that has lost its link goes on over another.
-    mutating func linkDidClose(_ link: MeshLinkID) {
+    mutating func removeLink(_ link: MeshLinkID) {
         // Most links that come and go have brought none.
         guard assemblies.keys.contains(where: { $0.link == link }) else { return }
         closedLinks.insert(link)
@@ -425,14 +425,14 @@ package struct FragmentAssembler: Sendable {
         }
     }
 
-    /// Drops the set with the fewest pieces, and among these the one that has waited longest: a flood of new sets does not end one
+    /// Drops the set with the fewest fragments, and among these the one that has waited longest: a flood of new sets does not end one
     /// that is being received.
     /// - Returns: false when there is none.
     private mutating func dropLeast(excluding key: Key, where isCandidate: (Key) -> Bool) -> Bool {
         var least: (key: Key, order: (Int, MonotonicInstant))?
         for (other, assembly) in assemblies
         where other != key && !assembly.isExpected && isCandidate(other) {
-            let order = (assembly.pieces.count, assembly.changed)
+            let order = (assembly.slices.count, assembly.changed)
             if least.map({ order < $0.order }) ?? true { least = (other, order) }
         }
         guard let least else { return false }

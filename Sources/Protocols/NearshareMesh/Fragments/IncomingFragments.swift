@@ -5,7 +5,8 @@ internal import NearshareCrypto
 struct IncomingFragments: Sendable {
     /// The result of adding a fragment.
     enum Outcome: Sendable {
-        /// Another copy of the fragment may still come over another link.
+        /// The fragment contradicts the set of its link, or makes it too large. A copy of it that comes over another link may still be
+        /// stored.
         case rejected
         /// - Parameter progress: what to show of it, if anything.
         case stored(progress: MeshFragmentProgress?)
@@ -39,8 +40,8 @@ struct IncomingFragments: Sendable {
         }
     }
 
-    /// Records whether a complete packet was put together from the pieces that its sender has cut.
-    /// - Returns: the next packet to try, of pieces of other links; nil for none. See
+    /// Records whether a complete packet is genuine.
+    /// - Returns: the next packet to try, of fragments of other links; nil for none. See
     ///   ``FragmentAssembler/finish(_:from:isGenuine:trusting:)``.
     mutating func finish(
         _ fragment: MeshFragment, from sender: PeerID, isGenuine: Bool, trusting link: MeshLinkID
@@ -48,12 +49,12 @@ struct IncomingFragments: Sendable {
         assembler.finish(fragment, from: sender, isGenuine: isGenuine, trusting: link)
     }
 
-    /// Whether links have brought different pieces of a fragment's packet.
+    /// Whether the links have brought fragments of the same packet that contradict each other.
     func isContested(_ fragment: MeshFragment, from sender: PeerID) -> Bool {
         assembler.isContested(fragment, from: sender)
     }
 
-    /// Removes the received fragments of an incomplete file.
+    /// Removes all received fragments with an id of a sender.
     mutating func discard(_ id: MeshFragment.ID, from sender: PeerID) { assembler.discard(id, from: sender) }
 
     // MARK: Files
@@ -67,8 +68,8 @@ struct IncomingFragments: Sendable {
 
     // MARK: Links
 
-    mutating func linkDidClose(_ link: MeshLinkID) {
-        assembler.linkDidClose(link)
+    mutating func removeLink(_ link: MeshLinkID) {
+        assembler.removeLink(link)
         files.removeLink(link)
     }
 

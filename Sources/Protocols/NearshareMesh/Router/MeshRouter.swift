@@ -278,7 +278,7 @@ package struct MeshRouter: Sendable {
     package mutating func linkDown(_ link: MeshLinkID, now: Moment) {
         links.close(link, now: now.monotonic)
         fragments.removeLink(link)
-        incoming.linkDidClose(link)
+        incoming.removeLink(link)
         sync.removeLink(link)
         for peer in peers.removeLink(link) {
             emit(.peerChanged(peer))

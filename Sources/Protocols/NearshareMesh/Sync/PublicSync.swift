@@ -21,9 +21,9 @@ struct PublicSync: Sendable {
     mutating func removeLink(_ link: MeshLinkID) {
         nextRequests[link] = nil
         answered[link] = nil
-        store.linkDidClose(link)
-        files.linkDidClose(link)
-        fragments.linkDidClose(link)
+        store.removeLink(link)
+        files.removeLink(link)
+        fragments.removeLink(link)
     }
 
     /// Brings the next request forward: a new neighbour knows peers, of which this node should learn before their next

@@ -147,7 +147,7 @@ struct SyncStore: Sendable {
     }
 
     /// Counts the packets of a closed link with those of its host's other closed links.
-    mutating func linkDidClose(_ link: MeshLinkID) {
+    mutating func removeLink(_ link: MeshLinkID) {
         for index in entries.indices where entries[index].partition.link == link {
             entries[index].partition.link = nil
             if case .host(.link) = entries[index].partition.source { entries[index].partition.source = .gone }
