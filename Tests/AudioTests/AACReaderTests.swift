@@ -115,7 +115,7 @@ enum AACSample {
         let path = scratch("song.m4a")
         try #require(try NoteFile.create(path)).write(builder.file, at: 0)
         let error = #expect(throws: AudioError.self) { try IsolatedSoundFileInput(NoteFile.open(path), by: launcher) }
-        #expect(error?.description == "\(path) can't be decoded: its sound is Apple Lossless, not AAC")
+        #expect(error?.description == "\(path) cannot be decoded: its sound is Apple Lossless, not AAC")
     }
 
     @Test("R10: the decoder ends on whatever was done to a file")

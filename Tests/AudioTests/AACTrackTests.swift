@@ -86,7 +86,7 @@ import Testing
         #expect(Self.refusal { $0.configuration = [] }.contains("is damaged"))
     }
 
-    @Test("R10: a file can't claim more sound than it has bytes")
+    @Test("R10: a file cannot claim more sound than it has bytes")
     func claims() throws {
         // All packets are the same bytes.
         var builder = MP4Builder([[UInt8]](repeating: [UInt8](repeating: 7, count: 5000), count: 8))
@@ -99,7 +99,7 @@ import Testing
         file.removeSubrange(1000..<30_000)
         let sound = try #require(file.indices.first { file[$0...].starts(with: Array("mdat".utf8)) })
         file.replaceSubrange((sound - 4)..<sound, with: UInt32(11_008).bigEndianBytes)
-        #expect(throws: AudioError(.damaged, "it claims a length that \(UInt64(file.count).formattedByteCount) can't contain"))
+        #expect(throws: AudioError(.damaged, "it claims a length that \(UInt64(file.count).formattedByteCount) cannot contain"))
         {
             try Self.track(file)
         }

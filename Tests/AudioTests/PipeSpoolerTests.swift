@@ -32,7 +32,7 @@ import Testing
         #expect(try PipeSpooler.spool(pipe.readEnd, until: cancellation) == nil)
     }
 
-    @Test("a descriptor that can't be read is an error")
+    @Test("a descriptor that cannot be read is an error")
     func unreadable() throws {
         let folder = open("/", O_RDONLY | O_DIRECTORY)
         defer { close(folder) }

@@ -322,7 +322,7 @@ struct TerminalTextTests {
         #expect(!TerminalText.escaped(text).contains { $0.isNewline })
     }
 
-    @Test("an escape can't be forged")
+    @Test("an escape cannot be forged")
     func forged() {
         #expect(TerminalText.escaped("\\u{1b}") == "\\\\u{1b}")
         #expect(TerminalText.escaped("\u{1b}") == "\\u{1b}")

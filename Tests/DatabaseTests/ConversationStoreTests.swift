@@ -74,7 +74,7 @@ struct ConversationStoreTests {
         #expect(kept.map(\.written) == cases.map { $0.isKept ? WallTime(milliseconds: $0.0) : nil })
     }
 
-    @Test("M7: a line that comes again is not doubled; ids of two people don't get in each other's way")
+    @Test("M7: a line that comes again is not doubled; ids of two people do not get in each other's way")
     func doubled() throws {
         #expect(try store.insert(line("same", in: .publicRoom, by: anna)) != nil)
         #expect(try store.insert(line("same", in: .publicRoom, by: anna, "another text")) == nil)
@@ -129,7 +129,7 @@ struct ConversationStoreTests {
         #expect(try store.arrivals(after: 0, limit: 10).map(\.number) == [2, 3])
     }
 
-    @Test("a mark goes up, never down, and others' lines can't be marked as ours")
+    @Test("a mark goes up, never down, and others' lines cannot be marked as ours")
     func statuses() throws {
         _ = try store.insert(line("x", in: .peer(anna)))
         _ = try store.insert(line("y", in: .peer(anna), by: anna))
@@ -216,7 +216,7 @@ struct ConversationStoreTests {
         // Once the line is stored, its sender may send it again: it is complete, and nothing is stored.
         _ = try store.insert(line("t", in: .peer(anna), by: anna, "012"))
         for index in 0..<3 { #expect(try piece("t", index) == .repetition) }
-        // The oldest of too many is forgotten: its other pieces don't make it whole.
+        // The oldest of too many is forgotten: its other pieces do not make it whole.
         #expect(try piece("old", 0, of: 2, at: 1) == .incomplete)
         for number in 0..<16 { #expect(try piece("n\(number)", 0, at: 2 + Int64(number)) == .incomplete) }
         #expect(try piece("old", 1, of: 2, at: 100) == .incomplete)

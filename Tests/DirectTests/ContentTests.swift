@@ -175,7 +175,7 @@ import Testing
         #expect(refusal([9] + bytes.dropFirst(), offer: content.offer) == "content does not start with its start mark")
     }
 
-    @Test("R7: numbers near the edges don't wrap") func hugeNumbers() {
+    @Test("R7: numbers near the edges do not wrap") func hugeNumbers() {
         var start: [UInt8] = [ContentStreamFormat.start] + [UInt8](repeating: 0, count: 24)
         start[9] = 0xff
         #expect(refusal(start, offer: two.offer) == "content starts after another number of bytes than was kept")

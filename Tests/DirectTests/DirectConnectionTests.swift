@@ -332,7 +332,7 @@ extension [DirectReaction] {
         #expect(lone.machine.receiveContent(id, byteCount: 1, now: lone.now).reactions.isViolation)
     }
 
-    @Test("A8: a completely received transfer can't be cancelled, but storing it may fail") func finishing() {
+    @Test("A8: a completely received transfer cannot be cancelled, but storing it may fail") func finishing() {
         var lone = incoming(.receiving)
         #expect(lone.machine.finish(id, now: lone.now).isEmpty, "nothing is confirmed before it may be stored")
         let (first, second) = (lone.machine.beginFinishing(id, now: lone.now), lone.machine.beginFinishing(id, now: lone.now))

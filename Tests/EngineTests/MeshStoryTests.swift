@@ -320,7 +320,7 @@ import Testing
         #expect(sink.end == .discarded)
     }
 
-    @Test("what the mesh can't transport is an error at once") func limits() async throws {
+    @Test("what the mesh cannot transport is an error at once") func limits() async throws {
         let tooLarge = try await send(file(5_242_881), on: Stage(.memory)) { _ in }
         // No peer was asked.
         #expect(tooLarge.outcome == .failed(.tooLarge, at: .local))

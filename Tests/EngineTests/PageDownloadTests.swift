@@ -18,7 +18,7 @@ import Testing
             }
 
             func read(into buffer: UnsafeMutableRawBufferPointer) throws(StorageError) -> Int { buffer.count }
-            func seek(to offset: UInt64) throws(StorageError) { throw StorageError(.failed, "a stream can't seek") }
+            func seek(to offset: UInt64) throws(StorageError) { throw StorageError(.failed, "a stream cannot seek") }
             func cancel() {}
         }
 

@@ -566,7 +566,7 @@ import Testing
 private struct Affair {
     private let expectation: @Sendable () async throws -> Void
 
-    /// Waits until it is in progress and can't complete by itself.
+    /// Waits until it is in progress and cannot complete by itself.
     init(
         _ moment: SessionDepartureTests.Moment, of goer: Int, with partner: Int, _ network: TestNetwork,
         _ sessions: [Session]

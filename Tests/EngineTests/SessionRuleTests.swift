@@ -390,7 +390,7 @@ extension SessionStoryTests {
         try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
             let slow = try await sessions[0].openStream(named: "slow", to: network.id(1))
             try await withThrowingTaskGroup(of: Void.self) { group in
-                // Far more than all windows and buffers together, so that it can't end before it is read.
+                // Far more than all windows and buffers together, so that it cannot end before it is read.
                 group.addTask {
                     for _ in 0..<64 { try await slow.write([UInt8](repeating: 1, count: 256 << 10)) }
                     slow.finish()

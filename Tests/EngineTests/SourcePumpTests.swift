@@ -17,7 +17,7 @@ import Testing
         let pump = SourcePump(
             wireID: TransferID(rawValue: 1), transfer: Transfer(progress: progress) { clock }, source: source
         ) { clock }
-        // This reader can't withdraw an entry, whatever the receiver knows.
+        // This reader cannot withdraw an entry, whatever the receiver knows.
         if withdrawsEntries { pump.allowWithdrawal() }
         pump.allow(upTo: .max)
         do throws(SourcePumpError) {

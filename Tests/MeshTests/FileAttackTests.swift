@@ -115,7 +115,7 @@ import Testing
         #expect(ended)
     }
 
-    @Test("A10: an offer can't be changed, before the answer or after") func changing() throws {
+    @Test("A10: an offer cannot be changed, before the answer or after") func changing() throws {
         var mesh = stage(seed: 85)
         let ben = mesh.nodes[1].router.id
         say(.offer(offer("photo.jpg")), in: &mesh)

@@ -81,7 +81,7 @@ def run_in(machine, arguments):
 
 
 def fail(text):
-    """Ends the process because the machine can't start."""
+    """Ends the process because the machine cannot start."""
     print(f"radio: {text}", file=sys.stderr)
     sys.exit(FAILED)
 

@@ -1,5 +1,5 @@
 """The confined process: what the kernel says of each thread of a running node, its helper process, and what it is told where
-the kernel or the machine lacks something. What a confined process can't do is tested by SandboxTests."""
+the kernel or the machine lacks something. What a confined process cannot do is tested by SandboxTests."""
 
 import os
 import pathlib

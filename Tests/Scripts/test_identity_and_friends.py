@@ -200,7 +200,7 @@ class IdentityStory(Home):
         ]
         result = subprocess.run(command, env=self.anna.environment(), capture_output=True, timeout=60)
         self.assertCode(1, result)
-        self.assertIn("stuck can't be removed", result.stderr.decode())
+        self.assertIn("stuck cannot be removed", result.stderr.decode())
         self.assertFalse((self.state(self.anna) / "identity.key").exists())
         # Without the mount, the next command completes it.
         self.assertFalse(self.identity(self.anna)["exists"])

@@ -547,7 +547,7 @@ class ALSAStory(VoiceStory):
     def test_no_microphone(self):
         result = self.ben.run("voice", "--yes", "--duration", "1", "-o", self.place / "note.opus")
         self.assertCode(1, result)
-        self.assertIn(b"can't be opened", result.stderr)
+        self.assertIn(b"cannot be opened", result.stderr)
         self.assertFalse((self.place / "note.opus").exists())
         self.assertIn(b"no sound server (PipeWire or PulseAudio) answers", result.stderr)
         self.assertCode(1, self.ben.run("voice", "--yes", "--duration", "1", "--device", "alsa:none such"))

@@ -535,7 +535,7 @@ struct BreakageTests {
     }
 
     @Test(
-        "P10: two mounts of one file system are two: what can't be renamed is copied",
+        "P10: two mounts of one file system are two: what cannot be renamed is copied",
         .enabled(if: isRoot, "mounting needs root"))
     func boundInbox() throws {
         let scratch = ScratchFolder()

@@ -95,7 +95,7 @@ struct InboxAttackTests {
         let rig = try InboxRig(scratch: scratch, inboxPath: memory("inbox"))
         let delivered = try rig.receive(InMemorySource([.file("a", [1])]))
         #expect(memory.tree("outside").isEmpty)
-        // It can't be copied in safely, so it waits.
+        // It cannot be copied in safely, so it waits.
         #expect(delivered.map(\.isInInbox) == [false])
         unlinkFile(memory("inbox/.nearshare"))
         #expect(rig.inbox.deliverPending().map(\.isInInbox) == [true])

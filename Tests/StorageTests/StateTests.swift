@@ -110,7 +110,7 @@ struct StateTests {
             try scratch.write("a/b/state/note.json", Array(content.utf8))
             let failure = #expect(throws: StorageError.self) { try file.read() }
             #expect(failure?.description.contains(words) == true, "\(content)")
-            // Nothing that can't be read is replaced.
+            // Nothing that cannot be read is replaced.
             #expect(throws: StorageError.self) { try file.update { $0.text = "two" } }
             #expect(try scratch.read("a/b/state/note.json") == Array(content.utf8))
         }
@@ -203,7 +203,7 @@ struct StateTests {
         #expect(try scratch.status("counting/n.json").st_mode & 0o7777 == 0o600)
     }
 
-    @Test("a file that can't be understood is told and kept")
+    @Test("a file that cannot be understood is told and kept")
     func damagedFile() throws {
         let state = try state()
         try scratch.write("a/b/state/n.json", Array("{".utf8))

@@ -128,7 +128,7 @@ struct StreamSourceTests {
             pipe.closeWriting()
         }
         let quickWorker = Worker { quick.readAll() }
-        // The writer can't have finished: only the window and the pipe's capacity are ahead of the slow reader.
+        // The writer cannot have finished: only the window and the pipe's capacity are ahead of the slow reader.
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 100, alignment: 1)
         defer { buffer.deallocate() }
         for _ in 0..<100 { #expect(try slow.reader.read(into: buffer) == 100) }

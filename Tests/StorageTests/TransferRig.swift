@@ -24,7 +24,7 @@ extension ScratchFolder {
             mkdir(directory, 0o700)
         }
         let file = FileDescriptor(owning: open("\(path)/\(name)", O_WRONLY | O_CREAT | O_TRUNC, 0o600))
-        try #require(file.rawValue >= 0, "can't write \(name)")
+        try #require(file.rawValue >= 0, "cannot write \(name)")
         try file.write(content)
         if let modified { file.setModified(modified) }
         return self(name)

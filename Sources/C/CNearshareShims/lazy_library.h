@@ -16,7 +16,7 @@
 #define LAZY_LOOK_UP(result, name, parameters, arguments)                                                              \
     if (!(loaded_##name = (__typeof__(loaded_##name))dlsym(library, #name))) goto missing;
 
-/// Defines `load`, which returns NULL or a message why the library can't be used. It has to be called before the functions.
+/// Defines `load`, which returns NULL or a message why the library cannot be used. It has to be called before the functions.
 #define LAZY_LIBRARY(load, file, functions)                                                                            \
     functions(LAZY_FORWARD)                                                                                            \
     static char load##_problem[256];                                                                                   \

@@ -58,7 +58,7 @@ static const char *const worker_calls[] = {
 
 static int add(scmp_filter_ctx context, uint32_t action, const char *name, unsigned count, struct scmp_arg_cmp argument) {
     int call = seccomp_syscall_resolve_name(name);
-    // Unknown to this libseccomp, so that it can't be named; another architecture's calls have negative numbers.
+    // Unknown to this libseccomp, so that it cannot be named; another architecture's calls have negative numbers.
     if (call == __NR_SCMP_ERROR) return 0;
     int code = seccomp_rule_add_array(context, action, call, count, count > 0 ? &argument : NULL);
     return code == -EDOM || code == -EACCES ? 0 : code;
@@ -81,7 +81,7 @@ static int add_node_rules(scmp_filter_ctx context) {
     int code = add_all(context, refused, denied_calls, COUNT(denied_calls));
     for (size_t index = 0; code == 0 && index < COUNT(namespace_flags); index++)
         code = add(context, refused, "clone", 1, equal(0, namespace_flags[index], namespace_flags[index]));
-    // The flags of clone3 are in memory, which a filter can't read. glibc uses clone instead.
+    // The flags of clone3 are in memory, which a filter cannot read. glibc uses clone instead.
     if (code == 0) code = add(context, SCMP_ACT_ERRNO(ENOSYS), "clone3", 0, (struct scmp_arg_cmp){0});
     // Landlock before its version 3 lets a file be emptied that may only be read. The flags of openat2 are in memory.
     if (code == 0) code = add(context, refused, "open", 1, equal(1, O_TRUNC | O_ACCMODE, O_TRUNC | O_RDONLY));

@@ -42,7 +42,7 @@ public final class LocalMachine: Sendable {
     /// - Parameters:
     ///   - identity: the key and contacts to use.
     ///   - environment: contains the XDG variables; nil for that of the process.
-    /// - Throws: ``StorageError`` when the state directory can't be used or the configuration is wrong.
+    /// - Throws: ``StorageError`` when the state directory cannot be used or the configuration is wrong.
     public init(
         identity: MachineIdentity = .user, environment: [String: String]? = nil
     ) throws(StorageError) {
@@ -263,7 +263,7 @@ public final class LocalMachine: Sendable {
     /// - Returns: nil where the kernel offers none.
     package static func openNetworkMonitor() -> (any NetworkMonitor)? { LinuxNetworkMonitor() }
 
-    /// Interval of log messages about a trust store that can't be read.
+    /// Interval of log messages about a trust store that cannot be read.
     private static let trustErrorInterval = Duration.seconds(60)
 
     /// The limits on distance and lifetime of messages: a named profile, the configured one, or the standard one.
@@ -298,7 +298,7 @@ public final class LocalMachine: Sendable {
 
     /// Creates the directory of the socket.
     /// - Returns: ``controlSocketPath``.
-    /// - Throws: `StorageError` when it can't be created.
+    /// - Throws: `StorageError` when it cannot be created.
     package func makeControlSocketDirectory() throws(StorageError) -> String {
         try StateDirectory.makeDirectories(directories.runtime)
         return controlSocketPath

@@ -8,7 +8,7 @@ package import NearshareInterfaces
 package final class DBusConnection {
     private let raw: OpaquePointer
     private var handlers: [Handler] = []
-    /// The unique names of the connections that own the names in ``watchedNames``. Clients can't use the bus's own name.
+    /// The unique names of the connections that own the names in ``watchedNames``. Clients cannot use the bus's own name.
     private var owners = [DBusConnection.name: DBusConnection.name]
     private var watchedNames: Set<String> = [DBusConnection.name]
     private var servers: [Server] = []

@@ -22,7 +22,7 @@ final class SQLiteFile: Sendable {
         configuration.prepareDatabase { database in
             try database.execute(sql: "PRAGMA journal_mode = WAL")
             try database.execute(sql: "PRAGMA synchronous = FULL")
-            // A confined process can't create temporary files.
+            // A confined process cannot create temporary files.
             try database.execute(sql: "PRAGMA temp_store = MEMORY")
             // Overwrites deleted content with zeros.
             try database.execute(sql: "PRAGMA secure_delete = ON")

@@ -25,10 +25,10 @@ package enum Confinement {
     ///   - devices: devices, and directories of them. Missing ones are left out.
     /// - Returns: the reason why this is not possible; nil when it is done.
     package static func restrictFiles(toWriting paths: [String], usingDevices devices: [String] = []) -> String? {
-        guard let threadCount else { return "the threads of this process can't be counted" }
+        guard let threadCount else { return "the threads of this process cannot be counted" }
         guard threadCount == 1 else { return "this process has several threads" }
         guard let rights = LandlockRights(version: nearshare_landlock_version())?.deniedToNode else {
-            return "this kernel has no Landlock, or one that can't move files between directories"
+            return "this kernel has no Landlock, or one that cannot move files between directories"
         }
         return restrict(
             rights, allowing: paths.map { ($0, rights.allowedInDirectory) } + devices.map { ($0, rights.allowedOnDevice) })
@@ -106,7 +106,7 @@ struct LandlockRights {
     private static let abstractSocketsAndSignals: UInt64 = 1 << 0 | 1 << 1
 
     /// - Parameter version: 1 refuses to move a file to another directory, which is how items reach the inbox.
-    /// - Returns: nil for a version that can't be used.
+    /// - Returns: nil for a version that cannot be used.
     init?(version: Int32) {
         guard version >= 2 else { return nil }
         files = (1 << 14) - 1

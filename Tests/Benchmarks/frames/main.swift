@@ -86,5 +86,5 @@ try measure("decode its fragments and join them", packets: count, bytes: payload
     for piece in pieces { joined += try MeshFragment(decoding: try MeshFrame(decoding: piece).packet.payload).slice }
     checksum &+= try MeshFile(decoding: try MeshFrame(decoding: joined[...]).packet.payload).content.count
 }
-// Read, so that the compiler can't omit the work.
+// Read, so that the compiler cannot omit the work.
 precondition(checksum != 0)

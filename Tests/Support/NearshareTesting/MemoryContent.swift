@@ -175,7 +175,7 @@ package struct MemoryReceiver: ContentReceiver, Sendable {
     package var resumePoint: ResumePoint {
         var digest = EntriesDigest()
         for entry in entries.prefix(complete) { digest.append(entry.header) }
-        // Content of unknown size can't be resumed.
+        // Content of unknown size cannot be resumed.
         let partial = entries.count > complete && entries[complete].header.size != nil ? entries[complete].bytes : []
         var point = ResumePoint(
             completeEntries: UInt64(complete), entriesDigest: complete > 0 ? digest.bytes : [],

@@ -1,10 +1,10 @@
 internal import Nearshare
 
-/// Where received files go, and what is wrong while the inbox can't be used.
+/// Where received files go, and what is wrong while the inbox cannot be used.
 struct InboxNotice {
     /// The directory that files go to, or wait in.
     let place: String
-    /// The reason why the inbox can't be used; nil when it can.
+    /// The reason why the inbox cannot be used; nil when it can.
     let problem: String?
 
     /// Creates the inbox if it is missing.

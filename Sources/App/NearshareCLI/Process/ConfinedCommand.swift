@@ -5,7 +5,7 @@ internal import NearshareSandbox
 internal import NearshareService
 
 /// A command that confines its process, or starts a helper process, while it has one thread: Landlock restricts a thread and
-/// those that it starts, and a process with several threads can't be forked safely.
+/// those that it starts, and a process with several threads cannot be forked safely.
 protocol ConfinedCommand: AsyncParsableCommand {
     /// Prepares the process.
     /// - Returns: the rest of the command.

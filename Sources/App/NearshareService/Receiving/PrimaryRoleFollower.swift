@@ -71,7 +71,7 @@ package struct PrimaryRoleFollower: Sendable {
         do {
             return try await role.run(service, on: node, listener, closesPort: !settings.isPortFixed)
         } catch {
-            reporter.report(.warning("other commands can't use this node: \(error)"))
+            reporter.report(.warning("other commands cannot use this node: \(error)"))
             return false
         }
     }

@@ -78,7 +78,7 @@ package final class InputWakeUp: Sendable {
     /// - Parameters:
     ///   - input: a descriptor; nil to wait for the others alone.
     ///   - timeout: in milliseconds; nil for none.
-    /// - Returns: the events of the descriptor (poll(2)); 0 for none, nil when it can't be waited for.
+    /// - Returns: the events of the descriptor (poll(2)); 0 for none, nil when it cannot be waited for.
     func wait(for input: Int32?, timeout: Int32? = nil) -> Int16? {
         var requests = [
             pollfd(fd: input ?? -1, events: Int16(POLLIN), revents: 0),

@@ -66,7 +66,7 @@ int nearshare_clock_is_synchronized(void);
 int nearshare_eventfd(void);
 
 /// Loads libsystemd, whose functions may be called after that, from any thread: it depends on six more libraries, and most
-/// runs of the tool need none of them. Returns NULL, or the reason why it can't be loaded.
+/// runs of the tool need none of them. Returns NULL, or the reason why it cannot be loaded.
 const char *nearshare_load_systemd(void);
 
 /// The same for libavahi-core.
@@ -93,7 +93,7 @@ int nearshare_landlock_allow(int ruleset, int path, uint64_t access);
 /// starts from then on.
 int nearshare_landlock_restrict(int ruleset);
 
-/// Loads libseccomp. Returns NULL, or the reason why it can't be loaded.
+/// Loads libseccomp. Returns NULL, or the reason why it cannot be loaded.
 const char *nearshare_load_seccomp(void);
 
 /// Refuses the system calls that no node needs, in all threads. Returns 0 or an errno. Needs libseccomp.
@@ -143,7 +143,7 @@ const char *nearshare_load_ssl(void);
 /// Returns the number of bytes, or 0.
 int nearshare_tls_make_identity(const char *name, int64_t begin, int64_t end, uint64_t serial, uint8_t *pem, int capacity);
 
-/// The settings of many connections, with a key and certificate as PEM. Returns NULL when these can't be used.
+/// The settings of many connections, with a key and certificate as PEM. Returns NULL when these cannot be used.
 void *nearshare_tls_context_open(const uint8_t *pem, int length, int is_server);
 
 void nearshare_tls_context_close(void *context);

@@ -87,7 +87,7 @@ package enum MessageRoute: Sendable, Hashable {
         }
     }
 
-    /// - Throws: ``MessageError`` when the mode and the receiver don't fit.
+    /// - Throws: ``MessageError`` when the mode and the receiver do not fit.
     package init(_ mode: MessageMode, to receiver: PeerID?) throws(MessageError) {
         switch (mode, receiver) {
         case (.direct, let id?): self = .direct(id)

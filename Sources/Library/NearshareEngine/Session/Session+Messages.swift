@@ -378,7 +378,7 @@ extension Session {
     ///   - resumeKey: 32 bytes, equal for repeated sends of the same content: bytes that arrived before are not sent again.
     ///   - timeout: time in which the other user can answer; 1 to 600 seconds.
     /// - Returns: one handle for each member: await its result, follow its progress, cancel it.
-    /// - Throws: ``SessionError/notConnected(_:)`` when one of them can't be reached; then no offer is sent.
+    /// - Throws: ``SessionError/notConnected(_:)`` when one of them cannot be reached; then no offer is sent.
     package func sendResource(
         _ source: any ResourceSource, to members: [PeerID], resumeKey: [UInt8], context: [UInt8] = [],
         timeout: Duration = .seconds(30)

@@ -21,7 +21,7 @@ package final class AACReader: NoteSamples {
             decoder = try AACDecoder(track.configuration, channels: mixesToMono ? 1 : track.configuration.channels)
         } catch {
             guard error.code == .damaged else { throw error }
-            throw AudioError(.damaged, "\(shown(file.path)) can't be decoded: \(error)")
+            throw AudioError(.damaged, "\(shown(file.path)) cannot be decoded: \(error)")
         }
         guard let format = AudioFormat(rate: decoder.rate, channels: mixesToMono ? 1 : track.configuration.channels) else {
             throw AudioError(

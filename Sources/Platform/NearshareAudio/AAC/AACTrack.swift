@@ -50,7 +50,7 @@ package struct AACTrack: Sendable {
         // Packets may be in any order, but no byte belongs to two of them.
         let claimedSize = packets.reduce(UInt64(0)) { $0 + UInt64($1.byteCount) }
         guard claimedSize <= size else {
-            throw AudioError(.damaged, "it claims a length that \(size.formattedByteCount) can't contain")
+            throw AudioError(.damaged, "it claims a length that \(size.formattedByteCount) cannot contain")
         }
         self.packets = Array(packets)
         self.recorded = recorded

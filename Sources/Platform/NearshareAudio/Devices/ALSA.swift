@@ -69,7 +69,7 @@ package struct ALSA: AudioSystem {
     }
 }
 
-/// An open PCM device, configured for an ``AudioFormat``; ALSA's plug-ins convert where the hardware can't.
+/// An open PCM device, configured for an ``AudioFormat``; ALSA's plug-ins convert where the hardware cannot.
 private final class ALSADevice {
     let library: nearshare_alsa
     let raw: OpaquePointer
@@ -92,7 +92,7 @@ private final class ALSADevice {
             let what = name == Self.defaultName ? "ALSA's default \(kind)" : "\"\(shown(name))\""
             throw AudioError(
                 .unavailable,
-                "\(what) can't be opened (\(Self.reason(library, code))); `nearshare voice --list-devices` lists "
+                "\(what) cannot be opened (\(Self.reason(library, code))); `nearshare voice --list-devices` lists "
                     + "the devices of this machine")
         }
         self.raw = raw
@@ -114,7 +114,7 @@ private final class ALSADevice {
         try check(
             library.snd_pcm_hw_params_set_rate(raw, parameters, UInt32(format.rate), 0),
             "does not support \(format.rate) samples a second")
-        // The buffer bridges a slow disk; the period determines how smoothly the level moves. A device that can't do it keeps
+        // The buffer bridges a slow disk; the period determines how smoothly the level moves. A device that cannot do it keeps
         // its own.
         var buffer: UInt32 = direction == SND_PCM_STREAM_CAPTURE ? 2_000_000 : 200_000
         _ = library.snd_pcm_hw_params_set_buffer_time_near(raw, parameters, &buffer, nil)
@@ -264,7 +264,7 @@ private final class ALSAOutput: AudioOutput {
         _ = DescriptorPoll.wait(for: wakeup.descriptor, .readable, timeout: nil)
     }
 
-    /// Does nothing: most devices can't pause. The queued sound is played: about a fifth of a second, more where a
+    /// Does nothing: most devices cannot pause. The queued sound is played: about a fifth of a second, more where a
     /// device has a larger buffer of its own.
     func setPaused(_ isPaused: Bool) throws(AudioError) {}
 

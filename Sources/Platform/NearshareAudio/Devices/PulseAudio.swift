@@ -222,7 +222,7 @@ private final class PulseStream {
         let name = device.map { "\"\(shown($0))\"" } ?? "the default \(what)"
         func deviceError() -> AudioError {
             AudioError(
-                .unavailable, "\(name) can't be used (\(connection.reason)); `nearshare voice --list-devices` lists what can")
+                .unavailable, "\(name) cannot be used (\(connection.reason)); `nearshare voice --list-devices` lists what can")
         }
         guard code == 0 else { throw deviceError() }
         while true {
@@ -281,7 +281,7 @@ private final class PulseInput: AudioInput {
             var bytes: UnsafeRawPointer?
             var count = 0
             guard library.pa_stream_peek(stream.raw, &bytes, &count) == 0 else {
-                throw AudioError(.deviceGone, "the microphone can't be read any more (\(stream.connection.reason))")
+                throw AudioError(.deviceGone, "the microphone cannot be read any more (\(stream.connection.reason))")
             }
             guard count > 0 else { break }
             let piece = min(count - consumed, byteCount - filled)

@@ -78,6 +78,6 @@ final class DecoderClient {
     }
 
     private var damaged: AudioError {
-        AudioError(.damaged, "\(shown(path)) can't be decoded: the process that decodes it failed or took too long")
+        AudioError(.damaged, "\(shown(path)) cannot be decoded: the process that decodes it failed or took too long")
     }
 }

@@ -14,7 +14,7 @@ package final class IsolatedNoteReader: NoteSamples {
         let rate = try worker.open(
             library: summary.codec == .opus ? ("libopusfile", "libopusfile0") : SoundFormat.aacLibrary)
         guard let format = AudioFormat(rate: rate, channels: summary.channels) else {
-            throw AudioError(.damaged, "\(shown(file.path)) can't be decoded: it has \(rate) samples a second")
+            throw AudioError(.damaged, "\(shown(file.path)) cannot be decoded: it has \(rate) samples a second")
         }
         self.format = format
         let (frames, overflow) = Int(summary.granules).multipliedReportingOverflow(by: rate)

@@ -53,7 +53,7 @@ package final class NoteReader: NoteSamples {
         var code: Int32 = 0
         guard let handle = library.op_open_callbacks(cursor.context, &callbacks, nil, 0, &code)
         else {
-            throw AudioError(.damaged, "\(shown(file.path)) can't be decoded: it is damaged (code \(code))")
+            throw AudioError(.damaged, "\(shown(file.path)) cannot be decoded: it is damaged (code \(code))")
         }
         self.handle = handle
         guard library.op_link_count(handle) == 1 else {
@@ -83,7 +83,7 @@ package final class NoteReader: NoteSamples {
     }
 
     package func seek(to frame: Int) throws(AudioError) {
-        // libopusfile can't seek to the end itself.
+        // libopusfile cannot seek to the end itself.
         let code = library.op_pcm_seek(handle, Int64(min(max(0, frame), max(0, frames - 1))))
         guard code == 0 else {
             throw AudioError(

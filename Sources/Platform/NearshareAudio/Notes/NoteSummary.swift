@@ -88,7 +88,7 @@ package struct NoteSummary: Sendable, Hashable {
         // A packet of two bytes, one of them in the segment table, lasts at most 120 ms (RFC 6716, section 3.2).
         let (most, overflow) = (size / 2).multipliedReportingOverflow(by: UInt64(120 * OpusHead.granulesPerSecond / 1000))
         guard overflow || UInt64(granules.partialValue) <= most else {
-            throw AudioError(.damaged, "it claims a length that \(size.formattedByteCount) can't contain")
+            throw AudioError(.damaged, "it claims a length that \(size.formattedByteCount) cannot contain")
         }
         self.granules = granules.partialValue
         byteCount = size

@@ -57,7 +57,7 @@ final class OpusEncoder {
             // The defaults of opusenc: best quality, and bits where speech needs them rather than evenly.
             (nearshare_opus_set_complexity, 10), (nearshare_opus_set_vbr_constraint, 0), (nearshare_opus_set_lsb_depth, 16),
             (nearshare_ope_set_decision_delay, lookAhead),
-            // Padding is for editing tags, which voice notes don't need.
+            // Padding is for editing tags, which voice notes do not need.
             (nearshare_ope_set_comment_padding, 0),
             // libopusenc uses the same number in each process; two notes in one file have to be distinguished.
             (nearshare_ope_set_serial, Int32.random(in: .min ... .max)),

@@ -70,7 +70,7 @@ extension ServiceSighting {
 }
 
 extension Advertisement {
-    /// Throws for an advertisement that can't be published; C library and daemon report it less clearly.
+    /// Throws for an advertisement that cannot be published; C library and daemon report it less clearly.
     package func check() throws(DiscoveryError) {
         guard ServiceSighting.instance(Array(instance.utf8)) != nil else {
             throw DiscoveryError("cannot advertise: an instance name has 1 to 63 bytes and no NUL; choose a shorter name")

@@ -9,7 +9,7 @@ package enum BlueChat {
     package static let fromCentral = "920d5471-95d8-4289-8bf3-504058b0bcb1"
     /// Characteristic on which peripherals indicate texts.
     package static let fromPeripheral = "920d5472-95d8-4289-8bf3-504058b0bcb1"
-    /// Characteristic on which a peripheral indicates ``leave``: it can't close a connection itself and asks the central to.
+    /// Characteristic on which a peripheral indicates ``leave``: it cannot close a connection itself and asks the central to.
     package static let disconnectRequest = "920d5473-95d8-4289-8bf3-504058b0bcb1"
 
     /// The value of ``disconnectRequest``.

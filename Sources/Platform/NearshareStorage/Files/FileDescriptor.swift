@@ -182,7 +182,7 @@ final class FileDescriptor: Sendable {
         var (seconds, rest) = nanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
         if rest < 0 { (seconds, rest) = (seconds - 1, rest + 1_000_000_000) }
         let time = timespec(tv_sec: Int(seconds), tv_nsec: Int(rest))
-        // A time that the file system can't represent is no reason to refuse the content.
+        // A time that the file system cannot represent is no reason to refuse the content.
         _ = withUnsafePointer(to: (time, time)) {
             $0.withMemoryRebound(to: timespec.self, capacity: 2) { futimens(rawValue, $0) }
         }
@@ -200,7 +200,7 @@ final class FileDescriptor: Sendable {
         name.withCString { name in try? Self.removeTree(name, at: &cursor) }
     }
 
-    /// - Throws: when the cursor can't go back up, so that nothing more may be removed.
+    /// - Throws: when the cursor cannot go back up, so that nothing more may be removed.
     private static func removeTree(_ name: UnsafePointer<CChar>, at cursor: inout DirectoryCursor) throws(StorageError) {
         // Linux returns EISDIR, POSIX specifies EPERM.
         guard unlinkat(cursor.directory.rawValue, name, 0) != 0, errno == EISDIR || errno == EPERM,

@@ -11,7 +11,7 @@ package struct FileVersion: Sendable, Hashable {
     init(_ status: stat) {
         number = status.st_ino
         size = status.st_size
-        // Unlike the modification time, it can't be set.
+        // Unlike the modification time, it cannot be set.
         changedSeconds = status.st_ctim.tv_sec
         changedNanoseconds = status.st_ctim.tv_nsec
     }

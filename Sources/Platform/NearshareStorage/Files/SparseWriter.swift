@@ -53,7 +53,7 @@ struct SparseWriter {
 
     private mutating func skip(_ count: Int) {
         if size < preallocated, preallocated != .max {
-            // A file with holes is not preallocated any further. File systems that can't release space keep it.
+            // A file with holes is not preallocated any further. File systems that cannot release space keep it.
             _ = nearshare_release(file.rawValue, off_t(clamping: size), off_t(clamping: preallocated.subtractingClamped(size)))
         }
         preallocated = .max

@@ -10,7 +10,7 @@ public final class Inbox: Sendable {
     private let spool: StagingArea?
     /// nil where nothing is examined.
     private let detector: MediaTypeDetector?
-    /// Delivers what waits in the spool when this process can't write to the inbox itself.
+    /// Delivers what waits in the spool when this process cannot write to the inbox itself.
     private let launcher: (any WorkerLauncher)?
     /// The path of the spool; nil for none.
     package let spoolPath: String?
@@ -52,7 +52,7 @@ public final class Inbox: Sendable {
     package var path: String { filesystem.path }
 
     /// Creates the directory if it is missing.
-    /// - Throws: when it can't be used.
+    /// - Throws: when it cannot be used.
     package func prepare() throws(StorageError) {
         _ = try filesystem.open()
     }

@@ -60,7 +60,7 @@ final class IncomingTransferSink: ResourceSink {
     // MARK: Resuming
 
     func resumePoint() throws(StorageError) -> ResumePoint {
-        // Where the size is not known, the sender can't say how much it skips.
+        // Where the size is not known, the sender cannot say how much it skips.
         partial = offer.totalSize == nil ? nil : PartialTransfer(in: staged, of: journal.offerDigest)
         try partial?.findPoint(cancellation)
         return partial?.point ?? .start

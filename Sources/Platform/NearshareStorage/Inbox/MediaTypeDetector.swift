@@ -58,7 +58,7 @@ package final class MediaTypeDetector: Sendable {
             guard answer.count > 1, answer.dropLast().allSatisfy({ (0x21...0x7e).contains($0) }) else { return nil }
             return String(decoding: answer.dropLast(), as: UTF8.self)
         } catch {
-            warn("the process that detects media types can't be reached (\(systemErrorText(error.code))); types are unknown")
+            warn("the process that detects media types cannot be reached (\(systemErrorText(error.code))); types are unknown")
             return nil
         }
     }

@@ -59,7 +59,7 @@ enum OpenEntry {
             guard written > writer.preallocated, let size = header.size else { return }
             let start = writer.preallocated
             guard let end = quota.preallocationEnd(after: written, of: size, free: free()), end > start else { return }
-            // File systems that can't preallocate do without.
+            // File systems that cannot preallocate do without.
             let length = off_t(clamping: end.subtractingClamped(start))
             let isPreallocated = nearshare_preallocate(descriptor.rawValue, off_t(clamping: start), length) == 0
             writer.preallocated = isPreallocated ? end : .max

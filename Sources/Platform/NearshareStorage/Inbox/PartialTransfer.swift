@@ -38,8 +38,8 @@ struct PartialTransfer {
 
     // MARK: The resume point
 
-    /// Finds the point to resume from, with the digest of the partial file. Content of unknown size can't be resumed: the sender
-    /// can't skip what is here.
+    /// Finds the point to resume from, with the digest of the partial file. Content of unknown size cannot be resumed: the sender
+    /// cannot skip what is here.
     mutating func findPoint(_ cancellation: Cancellation) throws(StorageError) {
         var point = ResumePoint.start
         point.completeEntries = checkpoint.completeEntries

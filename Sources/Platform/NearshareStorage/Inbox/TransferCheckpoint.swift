@@ -105,7 +105,7 @@ struct TransferCheckpoint: Codable, Sendable {
     }
 
     var encoded: [UInt8] {
-        // Plain values only: encoding them can't fail.
+        // Plain values only: encoding them cannot fail.
         Array((try? JSONEncoder().encode(self)) ?? Data())
     }
 

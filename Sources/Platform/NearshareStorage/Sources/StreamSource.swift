@@ -146,7 +146,7 @@ private final class StreamResourceReader: ResourceReader {
     }
 
     func seek(to offset: UInt64) throws(StorageError) {
-        throw StorageError(.failed, "a stream can't seek")
+        throw StorageError(.failed, "a stream cannot seek")
     }
 
     func cancel() { source.cancel(number) }

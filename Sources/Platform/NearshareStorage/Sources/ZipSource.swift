@@ -89,7 +89,7 @@ private final class ZipReader: ResourceReader {
 
     /// Reads up to the place: checksums need all content before it.
     func seek(to offset: UInt64) throws(StorageError) {
-        guard offset >= position, offset <= size else { throw StorageError(.failed, "an archive can't seek back") }
+        guard offset >= position, offset <= size else { throw StorageError(.failed, "an archive cannot seek back") }
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 18, alignment: 16)
         defer { buffer.deallocate() }
         while position < offset {

@@ -121,7 +121,7 @@ package final class StateDirectory: Sendable {
         do {
             return try LocalIdentity(decoding: bytes)
         } catch {
-            throw StorageError(.failed, "\(shown(path)) can't be used: \(error)")
+            throw StorageError(.failed, "\(shown(path)) cannot be used: \(error)")
         }
     }
 
@@ -145,7 +145,7 @@ package final class StateDirectory: Sendable {
     /// as far as the file system allows (docs/THREATS.md). If the process is killed meanwhile, the directory has no key, and
     /// the next process that opens it removes the rest.
     /// - Throws: ``StorageError`` without any change while another process has the directory open; without the key if another
-    ///   file can't be removed.
+    ///   file cannot be removed.
     package func destroy() throws(StorageError) {
         try lockExclusively()
         if directory.exists(Self.keyFileName) {
@@ -166,7 +166,7 @@ package final class StateDirectory: Sendable {
         for name in try directory.names() where name != Self.destroyedKeyFileName { directory.removeTree(name) }
         if let left = try directory.names().first(where: { $0 != Self.destroyedKeyFileName }) {
             throw StorageError(
-                .noPermission, "the key is gone, but \(shown(path))/\(shown(left)) can't be removed; remove it by hand")
+                .noPermission, "the key is gone, but \(shown(path))/\(shown(left)) cannot be removed; remove it by hand")
         }
         // All other files are durably removed before the mark.
         try directory.synchronize()

@@ -31,7 +31,7 @@ package final class StateFile<Value: Codable & Sendable>: Sendable {
         self.empty = empty
     }
 
-    /// - Throws: ``StorageError`` when the file can't be read, or is damaged.
+    /// - Throws: ``StorageError`` when the file cannot be read, or is damaged.
     package func read() throws(StorageError) -> Value {
         guard let version = try directory.version(of: name) else { return empty }
         if let value = latest.withLock({ $0?.version == version ? $0?.value : nil }) { return value }
@@ -43,7 +43,7 @@ package final class StateFile<Value: Codable & Sendable>: Sendable {
         return value
     }
 
-    /// The value that was read last, while the file can't be read.
+    /// The value that was read last, while the file cannot be read.
     package var latestValue: Value? { latest.withLock { $0?.value } }
 
     /// Reads, changes and replaces the value under a lock of all processes. Callers with frequent updates first check a copy

@@ -67,11 +67,11 @@ extension Offer {
         }
         let isWhole = UInt32(described) == itemCount
         guard isWhole ? describedEntries == entryCount : describedEntries < entryCount else {
-            throw MalformedInput("offer: the counts of its items don't add up")
+            throw MalformedInput("offer: the counts of its items do not add up")
         }
         if totalSize != Self.unknownSize {
             guard allSizesKnown, isWhole ? describedBytes == totalSize : describedBytes <= totalSize else {
-                throw MalformedInput("offer: the sizes of its items don't add up")
+                throw MalformedInput("offer: the sizes of its items do not add up")
             }
         } else if isWhole, allSizesKnown {
             throw MalformedInput("offer: an unknown total of known sizes")
