@@ -108,7 +108,7 @@ enum AACSample {
         #expect(abs(try NoteSummary(of: note).duration.inSeconds - seconds) < 0.14)
     }
 
-    @Test func `the reason of a refused file names the file`() throws {
+    @Test func `the reason of a rejected file names the file`() throws {
         let scratch = ScratchFolder()
         var builder = MP4Builder(AACSample.packets)
         builder.codec = "alac"

@@ -53,7 +53,7 @@ import Testing
         #expect(try Self.track(builder.file).packets.count == 5)
     }
 
-    @Test("R10: a file that was cut in its sound is known as such, one that was cut in its tables is refused")
+    @Test("R10: a file that was cut in its sound is known as such, one that was cut in its tables is rejected")
     func truncation() throws {
         var builder = MP4Builder(Self.packets)
         builder.endsWithTables = false

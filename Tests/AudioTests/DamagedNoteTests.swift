@@ -6,7 +6,7 @@ import Testing
 @testable import NearshareAudio
 
 @Suite struct DamagedNoteTests {
-    @Test("R10: a note cut at any page decodes to its end or is refused")
+    @Test("R10: a note cut at any page decodes to its end or is rejected")
     func cutAtPages() throws {
         let note = try Spoiler(seconds: 3)
         for end in note.cuts.dropFirst() {
@@ -18,7 +18,7 @@ import Testing
         }
     }
 
-    @Test("R10: empty and nearly empty files are refused", arguments: [0, 1, 4, 27, 47])
+    @Test("R10: empty and nearly empty files are rejected", arguments: [0, 1, 4, 27, 47])
     func empty(_ count: Int) throws {
         let note = try Spoiler(seconds: 1)
         let file = try NoteFile.temporary()

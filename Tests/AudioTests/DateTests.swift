@@ -21,7 +21,7 @@ import Testing
         "+026-11-21", "2026-1-021", "2026-11-21T10:12:13z", "", "now", "2026-13-01", "2026-11-21T25:00:00Z",
         "2026-11-21 11:12:13Z", "2026-11-2１", "99999-01-01",
     ])
-    func `texts that are no valid time of ISO 8601 are refused`(_ text: String) {
+    func `texts that are no valid time of ISO 8601 are rejected`(_ text: String) {
         #expect(WallTime(iso8601: text) == nil)
     }
 

@@ -51,7 +51,7 @@ struct Spoiler {
 }
 
 @Suite struct HostileNoteTests {
-    @Test("R10: a note cut at any length is refused or told as cut")
+    @Test("R10: a note cut at any length is rejected or told as cut")
     func truncation() throws {
         let note = try Spoiler(seconds: 1.2)
         for length in 0..<note.bytes.count {
@@ -72,7 +72,7 @@ struct Spoiler {
         }
     }
 
-    @Test("R10: an absurd duration is refused", arguments: [Int64.max, .min, -2, 1 << 40, 48_000 * 3600 * 100])
+    @Test("R10: an absurd duration is rejected", arguments: [Int64.max, .min, -2, 1 << 40, 48_000 * 3600 * 100])
     func duration(_ granule: Int64) throws {
         let note = try Spoiler()
         var page = note.page(note.pageCount - 1)
@@ -80,7 +80,7 @@ struct Spoiler {
         #expect(throws: AudioError.self) { try note.summary(note.replacing(note.pageCount - 1, by: page.bytes)) }
     }
 
-    @Test("R10: several notes in one file are refused, one after the other and side by side")
+    @Test("R10: several notes in one file are rejected, one after the other and side by side")
     func chained() throws {
         let note = try Spoiler()
         let other = try Spoiler(seconds: 1)
@@ -90,7 +90,7 @@ struct Spoiler {
         }
     }
 
-    @Test("R10, T1: tags that lie about their lengths are refused, whatever they lie")
+    @Test("R10, T1: tags that lie about their lengths are rejected, whatever they lie")
     func tags() throws {
         let note = try Spoiler()
         let seed = UInt64(truncatingIfNeeded: Int(time(nil)))
@@ -235,7 +235,7 @@ struct Spoiler {
         }
     }
 
-    @Test("what is no sound file is refused", arguments: [[], Array("hello".utf8), [UInt8](repeating: 0, count: 5000)])
+    @Test("what is no sound file is rejected", arguments: [[], Array("hello".utf8), [UInt8](repeating: 0, count: 5000)])
     func none(_ bytes: [UInt8]) {
         #expect(throws: AudioError.self) { try Self.read(bytes) }
     }

@@ -38,7 +38,7 @@ import Testing
         #expect((47_000...49_000).contains(audio.played.count), "\(audio.played.count)")
     }
 
-    @Test func `the reason of a refused sound file names the file`() throws {
+    @Test func `the reason of a rejected sound file names the file`() throws {
         let scratch = ScratchFolder()
         let path = scratch("noise.wav")
         let created = try #require(try NoteFile.create(path))

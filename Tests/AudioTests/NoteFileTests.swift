@@ -24,7 +24,7 @@ import Testing
         #expect(throws: AudioError.self) { try file.write([1], at: offset) }
     }
 
-    @Test("a folder, a missing file and a FIFO are refused without waiting")
+    @Test("a folder, a missing file and a FIFO are rejected without waiting")
     func kinds() throws {
         let scratch = ScratchFolder()
         #expect(throws: AudioError.self) { try NoteFile.open(scratch.path) }

@@ -5,7 +5,7 @@ import Testing
 @testable import NearshareAudio
 
 @Suite struct NoteSettingsTests {
-    @Test("bit rates outside libopus's range are refused", arguments: [0, -1, 5999, 256_001, .max])
+    @Test("bit rates outside libopus's range are rejected", arguments: [0, -1, 5999, 256_001, .max])
     func bitrates(_ bitrate: Int) {
         #expect(NoteSettings(bitrate: bitrate) == nil)
     }

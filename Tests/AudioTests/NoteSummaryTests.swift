@@ -27,13 +27,13 @@ import Testing
         #expect(summary.granules == 0 && summary.duration == .zero && summary.bitrate == 0)
     }
 
-    @Test("R10: a position before the end of the pre-skip is refused", arguments: [Int64(0), 1, 311])
+    @Test("R10: a position before the end of the pre-skip is rejected", arguments: [Int64(0), 1, 311])
     func beforePreSkip(_ granule: Int64) {
         #expect(throws: AudioError.self) { try OggBuilder.summary(OggBuilder.note(granule: granule)) }
     }
 
     @Test(
-        "R10: positions near the ends of 64 bits are refused",
+        "R10: positions near the ends of 64 bits are rejected",
         arguments: [Int64.min, Int64.min + 1, Int64.min + 312, -2, Int64.max, Int64.max - 1])
     func extremePositions(_ granule: Int64) {
         for preSkip in [UInt16.min, 312, .max] {
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test("R10: the longest possible length for a size is accepted, one more is refused")
+    @Test("R10: the longest possible length for a size is accepted, one more is rejected")
     func longest() throws {
         let size = OggBuilder.note(granule: 0).count
         let most = Int64(size / 2 * 5760)
@@ -85,7 +85,7 @@ import Testing
         #expect(summary.bitrate == 1_000_000_000_000)
     }
 
-    @Test("R10: an empty file and other content are refused", arguments: [0, 1, 26, 27, 1000])
+    @Test("R10: an empty file and other content are rejected", arguments: [0, 1, 26, 27, 1000])
     func otherContent(_ count: Int) {
         #expect(throws: AudioError.self) { try OggBuilder.summary([UInt8](repeating: 0, count: count)) }
         #expect(throws: AudioError.self) {
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test("R10: a note without tags or without sound is refused")
+    @Test("R10: a note without tags or without sound is rejected")
     func missingPages() {
         let head = OggBuilder.page([OggBuilder.head()], flags: 2)
         let tags = OggBuilder.page([OggBuilder.tags([String]())])
@@ -134,7 +134,7 @@ import Testing
         #expect(summary.granules == 960 && summary.isTruncated)
     }
 
-    @Test("R10: a stream that begins or interleaves inside the note is refused")
+    @Test("R10: a stream that begins or interleaves inside the note is rejected")
     func otherStreams() {
         let head = OggBuilder.page([OggBuilder.head()], flags: 2)
         let tags = OggBuilder.page([OggBuilder.tags([String]())])

@@ -25,7 +25,7 @@ import Testing
         #expect(tags == NoteTags())
     }
 
-    @Test("R10: truncated tags are refused, at any length")
+    @Test("R10: truncated tags are rejected, at any length")
     func truncated() {
         let bytes = OggBuilder.tags(["ARTIST=anna", "DATE=2026-11-21"])
         for count in 0..<bytes.count { #expect(throws: AudioError.self, "\(count)") { try NoteTags(bytes.prefix(count)) } }

@@ -37,7 +37,7 @@ import Testing
         #expect(OggPage(startOf: bytes[...]) != nil)
     }
 
-    @Test("R10: a page with any changed byte is refused")
+    @Test("R10: a page with any changed byte is rejected")
     func changed() {
         let bytes = OggBuilder.page([[1, 2, 3]])
         for index in bytes.indices {
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test("another version of the format is refused")
+    @Test("another version of the format is rejected")
     func version() {
         var bytes = OggBuilder.page([[1]])
         bytes[4] = 1

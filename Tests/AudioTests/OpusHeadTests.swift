@@ -11,12 +11,12 @@ import Testing
         #expect(head.channels == 2 && head.preSkip == 65_535 && head.inputRate == 16_000)
     }
 
-    @Test("R10: a truncated header is refused, at any length")
+    @Test("R10: a truncated header is rejected, at any length")
     func truncated() {
         for count in 0..<19 { #expect(throws: AudioError.self) { try OpusHead(OggBuilder.head().prefix(count)) } }
     }
 
-    @Test("other codecs, versions, channel counts and mappings are refused")
+    @Test("other codecs, versions, channel counts and mappings are rejected")
     func unsupported() {
         let others = [
             Array("OpusHeap".utf8) + [UInt8](repeating: 1, count: 11), OggBuilder.head(version: 16),

@@ -65,7 +65,7 @@ import Testing
         #expect(try readAll(try RawSampleInput(file: try NoteFile.temporary(), rate: 8000)).isEmpty)
     }
 
-    @Test("rates that no sound card uses are refused", arguments: [0, -1, 7999, 192_001, .max])
+    @Test("rates that no sound card uses are rejected", arguments: [0, -1, 7999, 192_001, .max])
     func rates(_ rate: Int) {
         #expect(throws: AudioError.self) { try RawSampleInput(descriptor: 0, rate: rate) }
     }

@@ -30,7 +30,7 @@ import Testing
         #expect(NoteSizeLimit.smaller(nil, nil) == nil)
     }
 
-    @Test func `a limit in which no note fits is refused`() {
+    @Test func `a limit in which no note fits is rejected`() {
         #expect(NoteSizeLimit(byteCount: 100) == nil)
     }
 }

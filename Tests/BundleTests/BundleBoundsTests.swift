@@ -89,7 +89,7 @@ struct CarryBoundsTests {
         #expect(network.texts(2) == ["past the giant"])
     }
 
-    @Test("B10: structured content that claims more elements than it has, or is nested too deeply, is refused and harmless")
+    @Test("B10: structured content that claims more elements than it has, or is nested too deeply, is rejected and harmless")
     func deepContent() throws {
         var network = row()
         let bodies: [[UInt8]] = [

@@ -70,7 +70,7 @@ struct BundleIndexTests {
         #expect(!index.seen.contains(oldest) && index[other.id] != nil)
     }
 
-    @Test("B5: a bundle that exceeds the share by itself is refused, and evicts nothing")
+    @Test("B5: a bundle that exceeds the share by itself is rejected, and evicts nothing")
     func tooLarge() {
         var quota = BundleQuota()
         quota.byteCountPerHost = 300

@@ -42,7 +42,7 @@ struct BundleWireTests {
         return packets
     }
 
-    @Test("a packet that is encoded and decoded is the same; cut short it is refused, or a shorter report")
+    @Test("a packet that is encoded and decoded is the same; cut short it is rejected, or a shorter report")
     func roundTrips() throws {
         for packet in packets {
             let bytes = packet.encoded
@@ -67,7 +67,7 @@ struct BundleWireTests {
         #expect(bytes == expected)
     }
 
-    @Test("B1: mutated bytes are refused or decoded within bounds", arguments: seeds(1...4))
+    @Test("B1: mutated bytes are rejected or decoded within bounds", arguments: seeds(1...4))
     func mutated(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         for (number, packet) in packets.enumerated() {
@@ -93,7 +93,7 @@ struct BundleWireTests {
         }
     }
 
-    @Test("contradictory flags are refused")
+    @Test("contradictory flags are rejected")
     func flags() {
         for flags: UInt8 in [2, 4, 8, 12, 16, 18, 21, 24, 32, 64, 128, 0x19] {
             var bytes = bundle(.clear, .everyone, hasLock: false).encoded

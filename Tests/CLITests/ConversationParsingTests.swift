@@ -25,7 +25,7 @@ import Testing
             ("chat --public anna", "either a peer or --public"), ("chat --json", "--json needs a peer"),
             ("chat anna --history 501", "0 to 500"), ("chat anna --history -1", "history"), ("chat anna --wait read", "read"),
         ])
-    func `invalid arguments of chat are refused with a message that names them`(_ line: String, _ part: String) throws {
+    func `invalid arguments of chat are rejected with a message that names them`(_ line: String, _ part: String) throws {
         let message = try #require(usageError(words(line)), "\(line) is accepted")
         #expect(message.contains(part), "\(message)")
     }
@@ -46,7 +46,7 @@ import Testing
             ("message hi --to anna --private --unencrypted", ""), ("message hi --to anna --file a.jpg", "--mode direct"),
             ("message hi --to anna --wait never", "never"), ("message hi --to anna --mode slow", "slow"),
         ])
-    func `invalid arguments of message are refused with a message that names them`(_ line: String, _ part: String) throws {
+    func `invalid arguments of message are rejected with a message that names them`(_ line: String, _ part: String) throws {
         let message = try #require(usageError(words(line)), "\(line) is accepted")
         #expect(part.isEmpty || message.contains(part), "\(message)")
     }

@@ -30,7 +30,7 @@ import Testing
         "history --limit 0", "history --sent --received", "doctor x",
         "browse --via bluetooth --adapter none",
     ])
-    func `invalid arguments of commands that list are refused`(_ line: String) {
+    func `invalid arguments of commands that list are rejected`(_ line: String) {
         #expect(usageError(words(line)) != nil, "\(line)")
     }
 }

@@ -8,7 +8,7 @@ import Testing
         times.map { interval.admit(at: WallTime(milliseconds: $0)) }
     }
 
-    @Test func `an action that is refused does not put off the next one`() {
+    @Test func `an action that is rejected does not put off the next one`() {
         var interval = MinimumInterval(.seconds(3))
         let results = admitted(&interval, [10_000, 12_999, 13_000, 13_001])
         #expect(results == [true, false, true, false])

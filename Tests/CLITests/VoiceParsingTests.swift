@@ -44,13 +44,13 @@ import Testing
             ("voice --duration 1:75", "duration"), ("voice --to 10.0.0.1:5 --via mesh", "is an address"),
             ("voice --to ben --via bluetooth --interface lo", "--interface is for the network"),
         ])
-    func `invalid options of voice are refused with a message that names them`(_ line: String, _ part: String) throws {
+    func `invalid options of voice are rejected with a message that names them`(_ line: String, _ part: String) throws {
         let message = try #require(usageError(words(line)), "\(line) is accepted")
         #expect(message.contains(part), "\(message)")
     }
 
     @Test(arguments: ["voice play", "voice show", "voice play a b", "voice list a"])
-    func `subcommands of voice with too few or too many arguments are refused`(_ line: String) {
+    func `subcommands of voice with too few or too many arguments are rejected`(_ line: String) {
         #expect(usageError(words(line)) != nil, "\(line)")
     }
 }

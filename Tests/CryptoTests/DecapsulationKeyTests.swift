@@ -56,7 +56,7 @@ import Testing
         #expect(hex(first.secret) != hex(second.secret) && first.secret.count == 32)
     }
 
-    @Test("R7: keys and ciphertexts of other lengths, and keys with coefficients out of range, are refused") func refusals()
+    @Test("R7: keys and ciphertexts of other lengths, and keys with coefficients out of range, are rejected") func refusals()
         throws
     {
         let key = try DecapsulationKey(seed: Self.seed)

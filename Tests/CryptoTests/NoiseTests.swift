@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test(
-        "K13: a bit changed or a byte missing anywhere is refused and changes nothing",
+        "K13: a bit changed or a byte missing anywhere is rejected and changes nothing",
         arguments: [[], [1, 2, 3]] as [[UInt8]])
     func laterMessagesChanged(payload: [UInt8]) throws {
         var pair = HandshakePair()
@@ -106,7 +106,7 @@ import Testing
         #expect(throws: NoiseError.notAuthentic) { try again.responder.readMessage(third) }
     }
 
-    @Test("K9: a point of low order is refused", arguments: LowOrderPoints.hex) func lowOrder(_ hex: String) throws {
+    @Test("K9: a point of low order is rejected", arguments: LowOrderPoints.hex) func lowOrder(_ hex: String) throws {
         let point = try #require(Hex.decode(hex))
         #expect(throws: CryptoError.lowOrderPoint) { try AgreementPublicKey(point) }
         var pair = HandshakePair()
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test(
-        "K9: a second form of a key is refused, so that no key has two names",
+        "K9: a second form of a key is rejected, so that no key has two names",
         arguments: [
             // The prime plus 2 and plus 18, then a genuine key with the bit set that X25519 ignores.
             "efffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
@@ -139,7 +139,7 @@ import Testing
         #expect(try AgreementPublicKey([0xeb] + [UInt8](repeating: 0xff, count: 30) + [0x7f]).bytes[0] == 0xeb)
     }
 
-    @Test("K9: our own ephemeral key reflected is refused") func reflectedEphemeral() throws {
+    @Test("K9: our own ephemeral key reflected is rejected") func reflectedEphemeral() throws {
         var pair = HandshakePair()
         let first = try pair.initiator.writeMessage(payload: [])
         let reflected = first + [UInt8](repeating: 0, count: 64)
@@ -239,7 +239,7 @@ enum LowOrderPoints {
         #expect(try receive.decrypt(try send.encrypt([7], authenticating: []), authenticating: []) == [7])
     }
 
-    @Test("K12: a message for another recipient, or with another prologue, is refused") func others() throws {
+    @Test("K12: a message for another recipient, or with another prologue, is rejected") func others() throws {
         var (writer, _) = states(to: sender.agreementKey.publicKey)
         var (genuine, reader) = states()
         let foreign = try writer.writeMessage(payload: [])
@@ -250,7 +250,7 @@ enum LowOrderPoints {
         #expect(try reader.readMessage(letter) == [])
     }
 
-    @Test("K13: a bit changed or a byte missing anywhere in a letter is refused") func changed() throws {
+    @Test("K13: a bit changed or a byte missing anywhere in a letter is rejected") func changed() throws {
         var (writer, reader) = states()
         let letter = try writer.writeMessage(payload: [1, 2, 3])
         for index in letter.indices {

@@ -119,7 +119,7 @@ extension Vectors.Blob {
     }
 
     @Test(.enabled(if: Vectors.exists("noise_handshake.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func `malformed handshakes are refused as by phones`() throws {
+    func `malformed handshakes are rejected as by phones`() throws {
         let file = try Vectors.read(Handshakes.self, from: "noise_handshake.json")
         let vector = try #require(file.vectors.first)
         for malformed in file.malformed {
@@ -149,7 +149,7 @@ extension Vectors.Blob {
     }
 
     @Test(.enabled(if: Vectors.exists("noise_transport.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func `transport messages of phones are opened and refused in the same order`() throws {
+    func `transport messages of phones are opened and rejected in the same order`() throws {
         let file = try Vectors.read(Transports.self, from: "noise_transport.json")
         var messages = 0
         for vector in file.vectors {

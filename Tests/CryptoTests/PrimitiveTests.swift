@@ -100,7 +100,7 @@ import Testing
         #expect(hasher.finalize() == SHA256Hasher.digest(Array("abc".utf8)))
     }
 
-    @Test func `keys of another length are refused`() {
+    @Test func `keys of another length are rejected`() {
         for count in [0, 31, 33, 64] {
             let bytes = [UInt8](repeating: 1, count: count)
             #expect(throws: CryptoError.wrongLength(expected: 32, actual: count)) { try AgreementPrivateKey(seed: bytes) }

@@ -87,7 +87,7 @@ import Testing
         #expect("\(try texts(initiator, responder).0)" == "1431 3734")
     }
 
-    @Test("K3: a nonce of another length is refused, even when it opens the commitment", arguments: [0, 31, 33])
+    @Test("K3: a nonce of another length is rejected, even when it opens the commitment", arguments: [0, 31, 33])
     func nonceLength(_ count: Int) throws {
         let nonce = [UInt8](repeating: 2, count: count)
         var machine = code(.initiator, 1)

@@ -254,7 +254,7 @@ import Testing
         #expect(told.last == .reset(other, .cancelled))
     }
 
-    @Test("R3: streams beyond the limit of a link are refused") func tooMany() throws {
+    @Test("R3: streams beyond the limit of a link are rejected") func tooMany() throws {
         var limits = ByteStreams.Limits()
         (limits.incoming, limits.outgoing) = (2, 3)
         var (a, b) = (ByteStreams(role: .initiator), ByteStreams(role: .responder, limits: limits))
@@ -361,7 +361,7 @@ import Testing
         }
     }
 
-    @Test func `messages are found again in a stream, and longer ones than the limit are refused`() throws {
+    @Test func `messages are found again in a stream, and longer ones than the limit are rejected`() throws {
         var framing = MessageFraming()
         let messages: [[UInt8]] = [[1, 2, 3], [], [UInt8](repeating: 9, count: 70_000)]
         var bytes: [UInt8] = []

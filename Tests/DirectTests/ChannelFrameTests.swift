@@ -11,7 +11,7 @@ import Testing
         .metadata(revision: .max, bytes: [0xf6]),
     ]
 
-    @Test func `frames return from their bytes, and truncated ones are refused`() throws {
+    @Test func `frames return from their bytes, and truncated ones are rejected`() throws {
         for frame in Self.frames {
             let bytes = frame.encoded
             #expect(try ChannelFrame(decoding: bytes) == frame)
@@ -27,7 +27,7 @@ import Testing
         #expect(try ChannelFrame(decoding: [4, 1, 2]) == nil)
     }
 
-    @Test("R1: a message over the limit is refused")
+    @Test("R1: a message over the limit is rejected")
     func tooLong() throws {
         let bytes = [UInt8](repeating: 0, count: SessionMessage.maximumByteCount + 1)
         let frame = ChannelFrame.message(number: 0, acknowledged: 0, kind: 0, bytes: bytes[...]).encoded

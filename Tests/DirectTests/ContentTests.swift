@@ -113,7 +113,7 @@ import Testing
         #expect(refusal(bytes + [1], offer: content.offer) == "content after the end of the transfer")
     }
 
-    @Test("R7: changed streams are refused or complete, and never trap", arguments: 0..<500 as Range<UInt64>)
+    @Test("R7: changed streams are rejected or complete, and never trap", arguments: 0..<500 as Range<UInt64>)
     func mutated(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let content = MemoryContent.random(using: &random, largest: 20, allowsUnknown: true)

@@ -8,7 +8,7 @@ import Testing
         #expect(try ControlFrame.decode(frame.encoded) == frame)
     }
 
-    @Test(arguments: Samples.frames) func `a truncated frame is refused`(_ frame: ControlFrame) {
+    @Test(arguments: Samples.frames) func `a truncated frame is rejected`(_ frame: ControlFrame) {
         let encoded = frame.encoded
         // Cuts into the beginning and the end, and between them into each field of some item: the long samples repeat one.
         let middle = 200..<max(200, encoded.count - 200)
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Samples.frames) func `a frame with bytes behind it is refused`(_ frame: ControlFrame) {
+    @Test(arguments: Samples.frames) func `a frame with bytes behind it is rejected`(_ frame: ControlFrame) {
         #expect(throws: MalformedInput.self) { try ControlFrame.decode(frame.encoded + [0]) }
     }
 
@@ -74,7 +74,7 @@ import Testing
         #expect(try ControlFrame.decode([FrameType.compared, answer]) == .compared(isSame: answer == 1))
     }
 
-    @Test("R7: a name beyond its bound is refused") func displayNameBounds() throws {
+    @Test("R7: a name beyond its bound is rejected") func displayNameBounds() throws {
         func hello(_ name: [UInt8]) -> [UInt8] {
             [FrameType.hello] + Samples.digest + [UInt8](repeating: 0, count: 8) + [UInt8(name.count)] + name
         }
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test("R7: a context beyond its bound is refused") func contextBounds() throws {
+    @Test("R7: a context beyond its bound is rejected") func contextBounds() throws {
         func offer(_ count: Int) -> [UInt8] {
             ControlFrame.offer(
                 TransferOffer(

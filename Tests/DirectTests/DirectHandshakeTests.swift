@@ -133,7 +133,7 @@ import Testing
         #expect(responder.failure == .notNearshare)
     }
 
-    @Test("R7: a too long handshake message is refused before it has arrived") func tooLong() {
+    @Test("R7: a too long handshake message is rejected before it has arrived") func tooLong() {
         var responder = Side(.responder, Self.bea)
         #expect(responder.take(Preamble.supported.encoded + [0x04, 0x01]).isEmpty)
         #expect(responder.failure == .protocolViolation("a handshake message of 1025 bytes"))

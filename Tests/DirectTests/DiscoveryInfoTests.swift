@@ -20,12 +20,13 @@ import Testing
         #expect(throws: DiscoveryInfo.Invalid(.tooLong(byteCount: 401))) { _ = try DiscoveryInfo(["a": half, "bb": half]) }
     }
 
-    @Test(arguments: ["", "a=b", "ä", "tab\t", "\u{7f}"]) func `a text that is no key of a TXT record is refused`(_ key: String)
-    {
+    @Test(arguments: ["", "a=b", "ä", "tab\t", "\u{7f}"]) func `a text that is no key of a TXT record is rejected`(
+        _ key: String
+    ) {
         #expect(throws: DiscoveryInfo.Invalid(.key(key))) { _ = try DiscoveryInfo([key: "x"]) }
     }
 
-    @Test func `reserved, repeated and too many keys are refused`() {
+    @Test func `reserved, repeated and too many keys are rejected`() {
         #expect(throws: DiscoveryInfo.Invalid(.reservedKey("ID"))) { _ = try DiscoveryInfo(["ID": "x"]) }
         #expect(throws: DiscoveryInfo.Invalid.self) { _ = try DiscoveryInfo(["Game": "1", "game": "2"]) }
         #expect(throws: DiscoveryInfo.Invalid(.tooMany(count: 13))) {

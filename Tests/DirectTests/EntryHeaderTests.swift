@@ -8,7 +8,7 @@ import Testing
         #expect(header.encoded.count <= EntryHeader.maximumEncodedByteCount)
     }
 
-    @Test(arguments: Samples.headers) func `a truncated header is refused, and one with bytes behind it`(_ header: EntryHeader)
+    @Test(arguments: Samples.headers) func `a truncated header is rejected, and one with bytes behind it`(_ header: EntryHeader)
     {
         let encoded = header.encoded
         for length in encoded.indices {
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(
-        "P6: mode bits other than the nine permission bits are refused",
+        "P6: mode bits other than the nine permission bits are rejected",
         arguments: [0o1000, 0o2000, 0o4000, 0o1777] as [UInt16])
     func permissions(_ bits: UInt16) {
         #expect(throws: MalformedInput.self) {
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test("P6: devices and other special files are refused in a stream") func unknownKindsAndFlags() {
+    @Test("P6: devices and other special files are rejected in a stream") func unknownKindsAndFlags() {
         let encoded = Samples.headers[0].encoded
         for kind in UInt8(3)...UInt8.max {
             var changed = encoded
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<1000 as Range<UInt64>) func `a changed header is refused, or decoded to one that is encoded alike`(
+    @Test(arguments: 0..<1000 as Range<UInt64>) func `a changed header is rejected, or decoded to one that is encoded alike`(
         seed: UInt64
     ) throws {
         var random = SeededRandom(seed: seed)

@@ -246,7 +246,7 @@ private struct MemoryComparer: FileComparer {
         #expect(refusal([listed(0, header) + end, end], of: offer, comparesAfter: 1) == "file list: not a digest")
     }
 
-    @Test("R7: a changed list is refused where it no longer fits the offer, and never traps", arguments: seeds(0..<300))
+    @Test("R7: a changed list is rejected where it no longer fits the offer, and never traps", arguments: seeds(0..<300))
     func mutated(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let content = MemoryContent.random(using: &random, largest: 20)
@@ -314,7 +314,7 @@ private struct MemoryComparer: FileComparer {
         #expect(throws: MalformedInput.self) { try ControlFrame.decode(both.encoded) }
     }
 
-    @Test("A12: a list that contradicts its offer is refused before anybody reads it")
+    @Test("A12: a list that contradicts its offer is rejected before it is read")
     func contradictingLists() throws {
         func entry(_ item: UInt32, _ name: String, _ size: UInt64?) -> EntryHeader {
             EntryHeader(

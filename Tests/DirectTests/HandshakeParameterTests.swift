@@ -25,7 +25,7 @@ import Testing
         #expect(try InitiatorParameters(decoding: [0], version: 2).ciphertext == nil)
     }
 
-    @Test func `truncated parameters are refused`() {
+    @Test func `truncated parameters are rejected`() {
         #expect(throws: MalformedInput.self) { try ResponderParameters(decoding: []) }
         #expect(throws: MalformedInput.self) { try ResponderParameters(decoding: [1]) }
         #expect(throws: MalformedInput.self) { try InitiatorParameters(decoding: [], version: 1) }

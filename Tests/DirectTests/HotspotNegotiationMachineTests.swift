@@ -158,7 +158,7 @@ import Testing
         #expect(ends == [.hotspot(.ended(.linkLost))])
     }
 
-    @Test("N18: names, passphrases and addresses of a network that break the rules are refused") func values() {
+    @Test("N18: names, passphrases and addresses of a network that break the rules are rejected") func values() {
         func network(
             _ name: String = "nearshare-a", _ passphrase: String = "12345678", _ accessPoint: UInt32 = 0x0a01_0201,
             _ station: UInt32 = 0x0a01_0202

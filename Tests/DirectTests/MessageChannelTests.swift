@@ -615,7 +615,7 @@ private struct ChannelPair {
         #expect(framing.isBetweenMessages)
     }
 
-    @Test("R1: a message with an announced length above the limit is refused before it is received") func tooLong() throws {
+    @Test("R1: a message with an announced length above the limit is rejected before it is received") func tooLong() throws {
         func length(_ count: Int) -> [UInt8] { withUnsafeBytes(of: UInt32(count).bigEndian) { Array($0) } }
         var framing = MessageFraming()
         #expect(try framing.receive(length(MessageFraming.maximumByteCount)) == [])

@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test("R7, R12: inconsistent counts and sizes are refused", arguments: Self.wrong)
+    @Test("R7, R12: inconsistent counts and sizes are rejected", arguments: Self.wrong)
     func wrongSums(_ offer: Offer) {
         #expect(throws: MalformedInput.self) { try throughTheWire(offer) }
     }
@@ -47,7 +47,7 @@ import Testing
         ]
     }()
 
-    @Test("P14: an invalid media type is refused") func mediaTypes() {
+    @Test("P14: an invalid media type is rejected") func mediaTypes() {
         #expect(ClaimedMediaType("a/" + String(repeating: "b", count: 98)) != nil)
         for bad in ["a/" + String(repeating: "b", count: 99), "a", "/b", "a/", "a/b/c", "a/\u{1b}", "a/ b", "ä/b"] {
             #expect(ClaimedMediaType(bad) == nil, "\(bad)")

@@ -11,7 +11,7 @@ import Testing
     }
 
     @Test(
-        "D3, D4: encodings that no peer writes are refused",
+        "D3, D4: encodings that no peer writes are rejected",
         arguments: [
             [], [""], ["="], ["id=0011223344556677"], ["n=Ada"], ["id=001122334455667", "n=Ada"],
             ["id=00112233445566770", "n=Ada"], ["id=../../../../../x", "n=Ada"], ["id=0011223344556677", "n="],
@@ -21,7 +21,7 @@ import Testing
         #expect(PeerTXTRecord(strings: strings.map { Array($0.utf8) }) == nil)
     }
 
-    @Test("P11: a name that is not UTF-8 is refused") func invalidUTF8() {
+    @Test("P11: a name that is not UTF-8 is rejected") func invalidUTF8() {
         #expect(PeerTXTRecord(strings: [record.strings[1], Array("n=".utf8) + [0xc0, 0xaf]]) == nil)
     }
 
@@ -43,7 +43,7 @@ import Testing
         #expect(PeerTXTRecord(strings: noise + record.strings) == nil)
     }
 
-    @Test(arguments: 0..<1000 as Range<UInt64>) func `a changed record is refused, or decoded to one that is encoded alike`(
+    @Test(arguments: 0..<1000 as Range<UInt64>) func `a changed record is rejected, or decoded to one that is encoded alike`(
         seed: UInt64
     ) {
         var random = SeededRandom(seed: seed)

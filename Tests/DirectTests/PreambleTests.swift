@@ -11,7 +11,7 @@ import Testing
         }
     }
 
-    @Test func `a preamble of another length is refused`() {
+    @Test func `a preamble of another length is rejected`() {
         let bytes = Preamble.supported.encoded
         for length in 0..<8 {
             #expect(throws: MalformedInput.self) { try Preamble(decoding: bytes[..<length]) }

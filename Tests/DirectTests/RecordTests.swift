@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test("R1, R7: invalid record lengths are refused by the header") func lengths() throws {
+    @Test("R1, R7: invalid record lengths are rejected by the header") func lengths() throws {
         func length(_ sealed: UInt32) throws -> Int? {
             try withUnsafeBytes(of: sealed.bigEndian) { try RecordOpener.recordByteCount($0) }
         }

@@ -48,14 +48,14 @@ import Testing
         #expect(try SessionFrame(decoding: frame.encoded[...]) == frame)
     }
 
-    @Test(arguments: frames) func `a truncated frame is refused`(_ frame: SessionFrame) {
+    @Test(arguments: frames) func `a truncated frame is rejected`(_ frame: SessionFrame) {
         let encoded = frame.encoded
         for length in 1..<encoded.count {
             #expect(throws: MalformedInput.self, "cut to \(length)") { try SessionFrame(decoding: encoded[..<length]) }
         }
     }
 
-    @Test(arguments: frames) func `a frame with bytes behind it is refused`(_ frame: SessionFrame) {
+    @Test(arguments: frames) func `a frame with bytes behind it is rejected`(_ frame: SessionFrame) {
         #expect(throws: MalformedInput.self) { try SessionFrame(decoding: (frame.encoded + [0])[...]) }
     }
 
@@ -82,7 +82,7 @@ import Testing
         )
     }
 
-    @Test("R1: a context or proof beyond its limit is refused") func invitationBounds() {
+    @Test("R1: a context or proof beyond its limit is rejected") func invitationBounds() {
         for (proof, context) in [(33, 0), (0, 1025)] {
             let frame = SessionFrame.invite(
                 Self.id, timeout: .seconds(1), proof: [UInt8](repeating: 0, count: proof),
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test("R1, R6: more members, addresses, neighbours or longer texts than their bounds are refused") func rosterBounds() {
+    @Test("R1, R6: more members, addresses, neighbours or longer texts than their bounds are rejected") func rosterBounds() {
         func refuses(_ change: (inout SessionMember) -> Void) {
             var member = Self.fullest
             change(&member)
@@ -112,7 +112,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try SessionFrame(decoding: twice.encoded[...]) }
     }
 
-    @Test("R1, T1: empty, too long and malformed names are refused") func names() throws {
+    @Test("R1, T1: empty, too long and malformed names are rejected") func names() throws {
         // The fields before the name have a fixed length: type, session, count, fingerprint, incarnation, revision, presence.
         let front = Array(SessionFrame.roster(Self.id, [Self.member(1)]).encoded.prefix(1 + 16 + 1 + 32 + 4 + 4 + 1))
         func decode(_ name: [UInt8]) throws -> SessionFrame? {
@@ -126,7 +126,7 @@ import Testing
     }
 
     @Test(
-        "N1: an address that needs a name lookup is refused",
+        "N1: an address that needs a name lookup is rejected",
         arguments: [
             "", "example.com", "localhost", "dead.beef", "a", "10.0.0.1 ", "0x7f000001",
         ]) func hostNames(_ host: String)
@@ -136,12 +136,12 @@ import Testing
         #expect(throws: MalformedInput.self) { try SessionFrame(decoding: SessionFrame.roster(Self.id, [member]).encoded[...]) }
     }
 
-    @Test func `an unknown step of leaving is refused`() {
+    @Test func `an unknown step of leaving is rejected`() {
         let encoded = SessionFrame.leaving(Self.id, isDone: true).encoded.dropLast() + [2]
         #expect(throws: MalformedInput.self) { try SessionFrame(decoding: encoded) }
     }
 
-    @Test func `an unknown presence is refused`() {
+    @Test func `an unknown presence is rejected`() {
         var encoded = SessionFrame.roster(Self.id, [Self.member(1)]).encoded
         encoded[1 + 16 + 1 + 32 + 4 + 4] = 2
         #expect(throws: MalformedInput.self) { try SessionFrame(decoding: encoded[...]) }
@@ -162,7 +162,7 @@ import Testing
         #expect(try StreamFrame(decoding: frame.encoded[...]) == frame)
     }
 
-    @Test(arguments: frames) func `a frame that is truncated or has bytes behind it is refused`(_ frame: StreamFrame) {
+    @Test(arguments: frames) func `a frame that is truncated or has bytes behind it is rejected`(_ frame: StreamFrame) {
         let encoded = frame.encoded
         // Data has no length of its own.
         let cuts = if case .data = frame { 1..<6 } else { 1..<encoded.count }
@@ -175,7 +175,7 @@ import Testing
     }
 
     @Test(
-        "R7: invalid frames are refused",
+        "R7: invalid frames are rejected",
         arguments: [
             [FrameType.streamFinish, 0, 0, 0, 0], [FrameType.streamOpen, 0, 0, 0, 1, 3, 0],
             [FrameType.streamOpen, 0, 0, 0, 1, 0, 1, 0xff],

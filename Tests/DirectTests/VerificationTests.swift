@@ -63,7 +63,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try ada.receiveAnswer(matches: true) }
     }
 
-    @Test("K1: a reflected commitment and a wrong reveal are refused")
+    @Test("K1: a reflected commitment and a wrong reveal are rejected")
     func attacks() throws {
         var (ada, bea) = try pair(revealed: false)
         #expect(throws: MalformedInput.self) { try ada.receive(commitment: ada.commitment) }

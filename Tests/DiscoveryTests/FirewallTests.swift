@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    @Test func `what is not a rule set is refused`() {
+    @Test func `what is not a rule set is rejected`() {
         for json in ["", "[]", "{\"nftables\": 5", "{}"] { #expect(PacketFilter(nftables: json) == nil) }
         // Parts that are missing or of another type are passed over.
         #expect(PacketFilter(nftables: "{\"nftables\": [5, {\"rule\": 7}, {\"chain\": {}}, {\"rule\": {\"expr\": 1}}]}") != nil)

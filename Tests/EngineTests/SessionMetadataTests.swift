@@ -154,7 +154,7 @@ import Testing
         }
     }
 
-    @Test("too large metadata is refused") func tooLarge() async throws {
+    @Test("too large metadata is rejected") func tooLarge() async throws {
         try await TestNetwork.withSession(of: 2, .memory) { _, sessions in
             #expect(throws: SessionError.self) { try sessions[0].setMetadata(String(repeating: "a", count: 1022)) }
             try sessions[0].setMetadata(String(repeating: "a", count: 1021))

@@ -415,7 +415,7 @@ extension SessionStoryTests {
         }
     }
 
-    @Test func `an address without a host is refused for that reason`() {
+    @Test func `an address without a host is rejected for that reason`() {
         let error = #expect(throws: LinkError.self) {
             _ = try TCPTransport().connect(to: LinkAddress(host: "", port: 1), timeout: .seconds(1))
         }

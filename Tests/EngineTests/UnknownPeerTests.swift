@@ -259,7 +259,7 @@ import Testing
         }
     }
 
-    @Test("K4, D1: another key than the announced one is refused", arguments: LinkKind.allCases)
+    @Test("K4, D1: another key than the announced one is rejected", arguments: LinkKind.allCases)
     func wrongID(_ linkKind: LinkKind) async throws {
         let stage = Stage(linkKind)
         try await withNode(stage.receiver) { receiver in
@@ -318,7 +318,7 @@ import Testing
         }
     }
 
-    @Test("R11: invitations of a blocked peer are refused", arguments: LinkKind.allCases) func blocked(_ linkKind: LinkKind)
+    @Test("R11: invitations of a blocked peer are declined", arguments: LinkKind.allCases) func blocked(_ linkKind: LinkKind)
         async throws
     {
         let stage = Stage(linkKind)

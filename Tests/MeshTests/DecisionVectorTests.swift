@@ -210,7 +210,7 @@ import Testing
     }
 
     @Test(.enabled(if: Vectors.exists("announce.json"), "needs the vectors in NEARSHARE_VECTORS"))
-    func `announcements are accepted and refused as by phones`() throws {
+    func `announcements are accepted and rejected as by phones`() throws {
         let file = try Vectors.read(Announcements.self, from: "announce.json")
         for vector in file.preflight {
             let payload = try #require(Hex.decode(vector.payloadHex))

@@ -748,7 +748,7 @@ import Testing
         #expect(outcome == .complete(frame))
     }
 
-    @Test("M4: a second piece under an index of the same link is refused, so that its genuine copy still comes over another")
+    @Test("M4: a second fragment under an index of one link is rejected, so that the genuine one still comes over another")
     func conflictingPieces() {
         let pieces = fragments((0..<100).map { UInt8($0) }, 7, count: 10)
         var assembler = FragmentAssembler()

@@ -196,7 +196,7 @@ import Testing
 
     // MARK: Announced keys
 
-    @Test("K2: a peer that returns with another signing key is refused until a session proves it") func pinnedKeys() throws {
+    @Test("K2: a peer that returns with another signing key is rejected until a session proves it") func pinnedKeys() throws {
         var victim = AttackedRouter()
         let (anna, mallory) = (UntrustedPeer(seed: 208), UntrustedPeer(seed: 209))
         victim.receive(try anna.announcement("anna", at: victim.now))
@@ -237,7 +237,7 @@ import Testing
         #expect(victim.router.bundleNeighbours.isEmpty)
     }
 
-    @Test("K12: unencrypted files of a peer that can encrypt them are refused, whatever it announces later") func downgrade()
+    @Test("K12: unencrypted files of a peer that can encrypt them are rejected, whatever it announces later") func downgrade()
         throws
     {
         var victim = AttackedRouter()

@@ -46,13 +46,13 @@ import Testing
         #expect(TerminalText.escaped(announcement.nickname) == #"a\u{1b}[2J\u{202e}b\u{a}"#)
     }
 
-    @Test("P11: a name that is not UTF-8 is refused") func invalidUTF8() {
+    @Test("P11: a name that is not UTF-8 is rejected") func invalidUTF8() {
         #expect(throws: MalformedInput.self) {
             try MeshAnnouncement(decoding: (wire("01 02 c0af") + Self.whole[5...])[...])
         }
     }
 
-    @Test("M1: changed announcements are refused or understood", arguments: 0..<1000 as Range<UInt64>)
+    @Test("M1: changed announcements are rejected or understood", arguments: 0..<1000 as Range<UInt64>)
     func mutation(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         guard let read = try? MeshAnnouncement(decoding: Self.whole.mutated(using: &random)[...]) else { return }

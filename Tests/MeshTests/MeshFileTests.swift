@@ -15,7 +15,7 @@ import Testing
         #expect(try MeshFile(decoding: try file.encoded()[...]) == file)
     }
 
-    @Test("R12: a truncated file is refused") func truncation() {
+    @Test("R12: a truncated file is rejected") func truncation() {
         for length in Self.whole.indices {
             #expect(throws: MalformedInput.self, "cut to \(length)") { try MeshFile(decoding: Self.whole[..<length]) }
         }
@@ -76,7 +76,7 @@ import Testing
             })
     }
 
-    @Test("M1: changed files are refused or understood", arguments: 0..<1000 as Range<UInt64>)
+    @Test("M1: changed files are rejected or understood", arguments: 0..<1000 as Range<UInt64>)
     func mutation(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         guard var read = try? MeshFile(decoding: Self.whole.mutated(using: &random)[...]) else { return }

@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test(
-        "M4: an index at or beyond the total, a total of zero, and totals above the limit are refused",
+        "M4: an index at or beyond the total, a total of zero, and totals above the limit are rejected",
         arguments: ["0000 0000", "0001 0001", "0005 0002", "ffff 0001", "0000 2711", "0000 ffff", "fffe ffff"])
     func refused(_ numbers: String) {
         #expect(throws: MalformedInput.self) { try MeshFragment(decoding: wire("0102030405060708 \(numbers) 22 aa")[...]) }
@@ -29,7 +29,7 @@ import Testing
         #expect(try MeshFragment(decoding: wire("0102030405060708 270f 2710 22 aa")[...]).index == 9_999)
     }
 
-    @Test func `a fragment with a truncated header is refused`() {
+    @Test func `a fragment with a truncated header is rejected`() {
         let bytes = wire("0102030405060708 0002 0005 22")
         for length in bytes.indices {
             #expect(throws: MalformedInput.self) { try MeshFragment(decoding: bytes[..<length]) }

@@ -33,7 +33,7 @@ import Testing
         #expect(try MeshNoisePayload(decoding: try payload.encoded()[...]) == payload)
     }
 
-    @Test("M1: a truncated payload is refused, or decodes as a shorter one", arguments: MeshSamples.payloads)
+    @Test("M1: a truncated payload is rejected, or decodes as a shorter one", arguments: MeshSamples.payloads)
     func truncation(_ payload: MeshNoisePayload) throws {
         let bytes = try payload.encoded()
         for length in bytes.indices {
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func `payloads of unknown kinds are refused`() {
+    @Test func `payloads of unknown kinds are rejected`() {
         let known: Set<UInt8> = [0x01, 0x02, 0x03, 0x08, 0x09, 0x10, 0x11, 0x20, 0x21, 0x7e]
         for kind in UInt8.min...UInt8.max where !known.contains(kind) {
             #expect(throws: MalformedInput.self) { try MeshNoisePayload(decoding: [kind, 0, 1, 2]) }
@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test(
-        "R7: offers beyond every bound are refused",
+        "R7: offers beyond every bound are rejected",
         arguments: [
             "00500001 0001", "ffffffff 0001", "00000001 0000", "00000001 2711", "00000001 ffff",
         ]) func offers(_ numbers: String)
@@ -78,12 +78,12 @@ import Testing
         #expect(throws: MalformedInput.self) { try MeshNoisePayload(decoding: bytes[...]) }
     }
 
-    @Test("P11: text that is not UTF-8 is refused", arguments: ["01 00 01 31 01 02 c0af", "02 c0af", "03 ff"])
+    @Test("P11: text that is not UTF-8 is rejected", arguments: ["01 00 01 31 01 02 c0af", "02 c0af", "03 ff"])
     func invalidUTF8(_ bytes: String) {
         #expect(throws: MalformedInput.self) { try MeshNoisePayload(decoding: wire(bytes)[...]) }
     }
 
-    @Test("M1: changed payloads are refused or understood", arguments: 0..<2000 as Range<UInt64>)
+    @Test("M1: changed payloads are rejected or understood", arguments: 0..<2000 as Range<UInt64>)
     func mutation(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let bytes = try MeshSamples.payloads.randomElement(using: &random)!.encoded().mutated(using: &random)

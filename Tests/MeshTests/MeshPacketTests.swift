@@ -60,7 +60,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         }
     }
 
-    @Test("M1: a truncated frame is refused", arguments: [first, second, compressedFirst, compressedSecond])
+    @Test("M1: a truncated frame is rejected", arguments: [first, second, compressedFirst, compressedSecond])
     func truncation(_ bytes: [UInt8]) {
         for length in bytes.indices {
             #expect(throws: MalformedInput.self, "cut to \(length)") { try MeshFrame(decoding: bytes[..<length]) }
@@ -84,7 +84,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         #expect(frames.map { MeshFrame.isPlain($0[...]) } == [true, false, false, false])
     }
 
-    @Test("R2: an original size that the stream does not have is refused", arguments: [0, 4, 6, 0xffff])
+    @Test("R2: an original size that the stream does not have is rejected", arguments: [0, 4, 6, 0xffff])
     func wrongOriginalSize(_ size: Int) {
         var bytes = Self.compressedFirst
         bytes[22] = UInt8(size >> 8)
@@ -93,7 +93,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
     }
 
     @Test(
-        "R2: a payload that would grow more than 50,000 times is refused",
+        "R2: a payload that would grow more than 50,000 times is rejected",
         arguments: ["004c4b40 0300", "ffffffff 01", "00000001", "00000000 0300"])
     func inflation(_ body: String) {
         let body = wire(body)
@@ -102,7 +102,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
     }
 
     @Test(
-        "R2: a wrapped stream, or one followed by more bytes, is refused",
+        "R2: a wrapped stream, or one followed by more bytes, is rejected",
         arguments: [
             // RFC 1950 around it.
             "0005 789c 01 0500 faff 68656c6c6f 062c0215", "0005 01 0500 faff 68656c6c6f 00",
@@ -113,7 +113,7 @@ func wire(_ text: String) -> [UInt8] { Hex.decode(text.filter { !$0.isWhitespace
         #expect(throws: MalformedInput.self) { try MeshFrame(decoding: bytes[...]) }
     }
 
-    @Test("R7: a length above the limit is refused before it is used") func payloadLimit() throws {
+    @Test("R7: a length above the limit is rejected before it is used") func payloadLimit() throws {
         let longest = MeshPacket(
             version: .v2, type: .message, timestamp: 1, sender: MeshSamples.sender, payload: MeshSamples.text[...])
         let bytes = try longest.encoded()

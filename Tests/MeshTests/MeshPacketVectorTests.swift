@@ -299,7 +299,7 @@ import Testing
     }
 
     @Test(
-        "M1, R2: input that both phone apps refuse is refused",
+        "M1, R2: input that both phone apps reject is rejected",
         .enabled(if: Vectors.exists("malformed.json"), "needs the vectors in NEARSHARE_VECTORS"))
     func malformed() throws {
         let file = try Vectors.read(Malformed.self, from: "malformed.json")

@@ -4,7 +4,7 @@ import NearshareTesting
 import Testing
 
 @Suite struct MeshPingTests {
-    @Test func `a ping has the bytes of its format, and a truncated one is refused`() throws {
+    @Test func `a ping has the bytes of its format, and a truncated one is rejected`() throws {
         let ping = MeshPing(nonce: MeshSamples.fragmentID.bytes, originTTL: 7)
         #expect(ping.encoded == wire("0102030405060708 07"))
         #expect(try MeshPing(decoding: ping.encoded[...]) == ping)

@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(
-        "R7: numbers out of bounds are refused",
+        "R7: numbers out of bounds are rejected",
         arguments: [
             "01 0001 00  02 0004 00000080  03 0000", "01 0001 21  02 0004 00000080  03 0000",
             "01 0001 07  02 0004 00000000  03 0000",

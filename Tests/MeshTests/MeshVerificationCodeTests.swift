@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test(
-        "R7, D4: parts that no encoder writes are refused",
+        "R7, D4: parts that no encoder writes are rejected",
         arguments: [
             ("v=1", "v=2"), ("v=1&", ""), ("noise=00", "noise=0"), ("sign=00", "sign=zz"), ("ts=1700000000", "ts=1e9"),
             ("nonce=AAEC", "nonce=AAE%26"), ("nonce=AAEC", "nonce="), ("sig=5a", "sig="), ("nick=Ada", "nick=%f"),
@@ -32,7 +32,7 @@ import Testing
         #expect(throws: MalformedInput.self) { try MeshVerificationCode.decode(address: address) }
     }
 
-    @Test("M1: changed addresses are refused or understood", arguments: 0..<1000 as Range<UInt64>)
+    @Test("M1: changed addresses are rejected or understood", arguments: 0..<1000 as Range<UInt64>)
     func mutation(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let address = String(decoding: Array(Self.address.utf8).mutated(using: &random), as: UTF8.self)

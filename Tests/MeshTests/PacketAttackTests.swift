@@ -286,7 +286,7 @@ import Testing
 
     // MARK: Time
 
-    @Test("M3: packets from another time are refused") func otherTimes() throws {
+    @Test("M3: packets from another time are rejected") func otherTimes() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 20)
         for timestamp in [0, victim.now - 901_000, victim.now + 901_000, .max] {
@@ -457,7 +457,7 @@ import Testing
         #expect(victim.router.incoming.assembler.count == 1)
     }
 
-    @Test("M4: totals of 65,535 and zero, and an index beyond the end, are refused") func impossibleFragments() throws {
+    @Test("M4: totals of 65,535 and zero, and an index beyond the end, are rejected") func impossibleFragments() throws {
         var victim = AttackedRouter()
         let anna = UntrustedPeer(seed: 33)
         for (index, total) in [(0, 65_535), (0, 10_001), (0, 0), (2, 2), (65_535, 10_000)] {

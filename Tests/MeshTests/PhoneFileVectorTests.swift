@@ -105,7 +105,7 @@ import Testing
         #expect(name(String(repeating: "a", count: 20) + "." + String(repeating: "b", count: 200)).prefix(12) == "aaaaaaaaaa.b")
     }
 
-    @Test func `a file whose type phones would refuse is sent as one of unknown type`() {
+    @Test func `a file whose type phones would reject is sent as one of unknown type`() {
         let jpeg: [UInt8] = [0xff, 0xd8, 0xff, 0xe0]
         #expect(PhoneMediaType(admissibleFor: "IMAGE/JPEG", content: jpeg[...]) == .jpeg)
         #expect(PhoneMediaType(admissibleFor: "image/png", content: jpeg[...]) == .anything)

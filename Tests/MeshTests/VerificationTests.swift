@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test("K16: a link with any changed part is refused")
+    @Test("K16: a link with any changed part is rejected")
     func changed() throws {
         let link = try address()
         for (old, new) in [

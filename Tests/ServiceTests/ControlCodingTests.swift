@@ -148,7 +148,7 @@ struct ControlCodingTests {
     }
 
     @Test(
-        "C4: malformed lines are refused",
+        "C4: malformed lines are rejected",
         arguments: [
             "", " ", "null", "[]", "{}", "{\"request\":{}}", "{\"request\":{\"_0\":1}}",
             "{\"request\":{\"_0\":1,\"_1\":{\"fly\":{}}}}", "{\"request\":{\"_0\":1,\"_1\":{\"isPending\":{\"_0\":\"00\"}}}}",
@@ -164,12 +164,12 @@ struct ControlCodingTests {
 
     private func isAccepted(_ bytes: [UInt8]) -> Bool { if case nil = ControlLine(bytes) { false } else { true } }
 
-    @Test("bytes that are no text are refused")
+    @Test("bytes that are no text are rejected")
     func notText() {
         #expect(!isAccepted([0xff, 0xfe, 0x00]))
     }
 
-    @Test("content that is not base64, or decodes to none, is refused", arguments: ["!", "", "AQ=="])
+    @Test("content that is not base64, or decodes to none, is rejected", arguments: ["!", "", "AQ=="])
     func malformedContent(_ base64: String) {
         let json = Data("\"\(base64)\"".utf8)
         #expect(throws: (any Error).self) { try JSONDecoder().decode(BundleContent.self, from: json) }

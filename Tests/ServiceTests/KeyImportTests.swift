@@ -49,7 +49,7 @@ import Testing
         #expect(imported.namesakes.map(\.fingerprint) == [identity(4).fingerprint])
     }
 
-    @Test("K2: keys of another peer, and those of this machine, are refused, and change nothing")
+    @Test("K2: keys of another peer, and those of this machine, are rejected, and change nothing")
     func refused() throws {
         let anna = try stage.user("anna")
         try anna.introduce(identity(4).fingerprint, as: "ben")

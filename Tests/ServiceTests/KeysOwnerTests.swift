@@ -44,7 +44,7 @@ struct KeysOwnerTests {
     }
 
     @Test(
-        "K2: a known name, or one that looks like it, with another key is refused, and both ids are named",
+        "K2: a known name, or one that looks like it, with another key is rejected, and both ids are named",
         arguments: ["Anna", "anna", "an na", "ANNA\u{a0}"])
     func clash(_ text: String) throws {
         let book = try book()
@@ -54,7 +54,7 @@ struct KeysOwnerTests {
         #expect(sentence.contains(anna.peerID.hex) && sentence.contains(ben.peerID.hex))
     }
 
-    @Test("K2: an id that is not the file's is refused, also where only the end of a fingerprint differs")
+    @Test("K2: an id that is not the file's is rejected, also where only the end of a fingerprint differs")
     func otherID() throws {
         let near = Fingerprint(bytes: ben.bytes.dropLast() + [0])!
         for text in [anna.peerID.hex, anna.hex, near.hex] {

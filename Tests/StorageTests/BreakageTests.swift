@@ -297,7 +297,7 @@ struct BreakageTests {
         #expect(rig.scratch.tree("inbox").isEmpty)
     }
 
-    @Test("R8: an offer that does not fit beside the reserve is refused, saying how much is missing")
+    @Test("R8: an offer that does not fit beside the reserve is rejected, saying how much is missing")
     func reserve() throws {
         var limits = InboxRig.limits
         limits.minimumFreeByteCount = .max

@@ -60,14 +60,14 @@ struct CompletedNamesTests {
         #expect(throws: StorageError.self) { try CompletedNames(in: directory(), keeping: .max) }
     }
 
-    @Test("P13: damaged lists are refused", arguments: [[1, 1, 65], [0], [0, 5, 65], [0, 1, 65, 2, 1, 65]] as [[UInt8]])
+    @Test("P13: damaged lists are rejected", arguments: [[1, 1, 65], [0], [0, 5, 65], [0, 1, 65, 2, 1, 65]] as [[UInt8]])
     func damaged(_ bytes: [UInt8]) throws {
         try scratch.write(CompletedNames.fileName, bytes)
         var names = try CompletedNames(in: directory(), keeping: UInt64(bytes.count))
         #expect(throws: StorageError.self) { try names.namesInOpenFolders() }
     }
 
-    @Test("names and depths beyond a byte are refused")
+    @Test("names and depths beyond a byte are rejected")
     func bounds() throws {
         var names = try CompletedNames(in: directory(), keeping: 0)
         #expect(throws: StorageError.self) { try names.append(String(repeating: "x", count: 256), depth: 0) }

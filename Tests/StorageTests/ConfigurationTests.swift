@@ -46,7 +46,7 @@ struct ConfigurationTests {
         #expect(failure?.description == "line 1: max-size: expected a size such as \"500 MB\" or \"2 GiB\"")
     }
 
-    @Test("a file above 1 MiB is refused whole")
+    @Test("a file above 1 MiB is rejected whole")
     func largeFile() throws {
         let scratch = ScratchFolder()
         try Data(repeating: UInt8(ascii: "\n"), count: 1 << 20).write(to: URL(filePath: scratch("small")))
@@ -122,7 +122,7 @@ struct ConfigurationTests {
         #expect(failure?.description.hasPrefix("line 1: inbox: the closing quote is missing") == true)
     }
 
-    @Test("a folder, and text that is not UTF-8, are refused with the path") func unreadable() throws {
+    @Test("a folder, and text that is not UTF-8, are rejected with the path") func unreadable() throws {
         let scratch = ScratchFolder()
         scratch.makeFolder("folder")
         let folder = #expect(throws: StorageError.self) { try Configuration.read(path: scratch("folder")) }

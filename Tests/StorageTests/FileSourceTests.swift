@@ -23,7 +23,7 @@ struct FileSourceTests {
         return met
     }
 
-    @Test func `an empty path is refused for that reason`() {
+    @Test func `an empty path is rejected for that reason`() {
         let error = #expect(throws: StorageError.self) { _ = try FileSource(paths: [""]) }
         #expect(error?.description.contains("the path is empty") == true)
     }
@@ -69,7 +69,7 @@ struct FileSourceTests {
         #expect(linked.skippedCount == 4)
     }
 
-    @Test("sockets, FIFOs and devices are left out inside a folder, and refused when named")
+    @Test("sockets, FIFOs and devices are left out inside a folder, and rejected when named")
     func specials() throws {
         try scratch.write("tree/a", [1])
         mkfifo(scratch("tree/fifo"), 0o600)
@@ -85,7 +85,7 @@ struct FileSourceTests {
         }
     }
 
-    @Test("files whose content the kernel makes are refused: their size would be told as 0")
+    @Test("files whose content the kernel makes are rejected: their size would be told as 0")
     func generatedFiles() {
         for path in ["/proc/version", "/sys/kernel/mm/transparent_hugepage/enabled"] where access(path, R_OK) == 0 {
             #expect {

@@ -34,7 +34,7 @@ struct InboxAttackTests {
         #expect(tree.allSatisfy { $0.hasPrefix("d t") || $0.hasPrefix("f t/") })
     }
 
-    @Test("P2: an entry whose folder has not come is refused")
+    @Test("P2: an entry whose folder has not come is rejected")
     func orphan() throws {
         let rig = try InboxRig()
         let entries: [InMemorySource.Entry] = [.folder(["t"]), .file(in: ["t", "never", "x"], [1])]
@@ -209,7 +209,7 @@ struct InboxAttackTests {
     }
 
     @Test(
-        "P6: a link that leads out is refused",
+        "P6: a link that leads out is rejected",
         arguments: [
             "/etc/passwd", "../x", "../../x", "a/../../x", "a/../b", "", "\0", "./../x",
         ])
@@ -221,7 +221,7 @@ struct InboxAttackTests {
         #expect(failure?.code == .rejected)
     }
 
-    @Test("P6: an item that is itself a link is refused, and any link where none are allowed")
+    @Test("P6: an item that is itself a link is rejected, and any link where none are allowed")
     func forbiddenLinks() throws {
         let rig = try InboxRig()
         let item = InMemorySource([.link(["l"], to: "x")])
@@ -328,7 +328,7 @@ struct InboxAttackTests {
         }
     }
 
-    @Test("P8: too deep and too long paths are refused")
+    @Test("P8: too deep and too long paths are rejected")
     func deep() throws {
         let rig = try InboxRig()
         var entries: [InMemorySource.Entry] = []

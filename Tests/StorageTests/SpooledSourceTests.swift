@@ -46,7 +46,7 @@ import Testing
         #expect(empty.offer.totalSize == 0 && none == [])
     }
 
-    @Test("R8: a longer stream than the limit is refused, and leaves nothing")
+    @Test("R8: a longer stream than the limit is rejected, and leaves nothing")
     func limit() throws {
         #expect(try spool([UInt8](repeating: 1, count: 100), limit: 100).offer.totalSize == 100)
         do throws {

@@ -20,7 +20,7 @@ struct TransferQuotaTests {
         return quota
     }
 
-    @Test("R8, R13: offers beyond the limits are refused")
+    @Test("R8, R13: offers beyond the limits are rejected")
     func offers() throws {
         #expect(throws: StorageError.self) { try quota(total: 11) { $0.maximumSize = 10 } }
         #expect(throws: StorageError.self) { try quota(total: nil, entries: 4) { $0.maximumEntries = 3 } }

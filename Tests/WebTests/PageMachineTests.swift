@@ -52,7 +52,7 @@ import Testing
         #expect(try browser.state(page.send("\(TestBrowser.path)/\(browser.id)/s/0").body).phase == 3)
     }
 
-    @Test("A1: content before consent, after a cancel or of another offer is refused")
+    @Test("A1: content before consent, after a cancel or of another offer is rejected")
     func contentWithoutConsent() throws {
         var page = TestPage()
         var browser = TestBrowser(1)
@@ -68,7 +68,7 @@ import Testing
         #expect(page.machine.accept(id) == .over)
     }
 
-    @Test("R12: a chunk of another size, beyond the offer or far ahead is refused")
+    @Test("R12: a chunk of another size, beyond the offer or far ahead is rejected")
     func sizes() throws {
         var (page, browser, _) = try accepted(Self.chunkByteCount * 9 + 1)
         let chunk = [UInt8](repeating: 1, count: Self.chunkByteCount)
@@ -105,7 +105,7 @@ import Testing
         #expect(try browser.state(rest.body).next == 6)
     }
 
-    @Test("K13: a record of another key, kind, number or browser is refused, and changes nothing")
+    @Test("K13: a record of another key, kind, number or browser is rejected, and changes nothing")
     func forgedRecords() throws {
         var (page, browser, _) = try accepted(4)
         let stranger = TestBrowser(1, key: [UInt8](repeating: 0, count: 16))
@@ -212,7 +212,7 @@ import Testing
         #expect(browser.code != same.code && browser.id != same.id)
     }
 
-    @Test("K9: a hello with a point of low order, or one that is not canonical, is refused")
+    @Test("K9: a hello with a point of low order, or one that is not canonical, is rejected")
     func lowOrderPoints() {
         var page = TestPage()
         let points: [[UInt8]] = [
@@ -255,7 +255,7 @@ import Testing
         #expect(try first.state(page.send("\(TestBrowser.path)/\(first.id)/s/0").body).phase == 2)
     }
 
-    @Test func `an offer while another one is open is refused, and its number is used up`() throws {
+    @Test func `an offer while another one is open is rejected, and its number is used up`() throws {
         var (page, browser, _) = try accepted(4)
         #expect(browser.send(TestBrowser.offer([("b", 1)]), to: &page).status == .conflict)
         #expect(browser.send([2], to: &page).status == .ok)
@@ -263,7 +263,7 @@ import Testing
     }
 
     @Test(
-        "R1: an offer with impossible numbers is refused",
+        "R1: an offer with impossible numbers is rejected",
         arguments: [
             [], [0], [9], [1], [1, 0, 0], [1, 0, 1], [1, 255, 255], [2, 0],
             [1, 0, 1, 1, 1, 97, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0],
@@ -280,7 +280,7 @@ import Testing
         #expect(browser.send(TestBrowser.offer([("a", 1)]), to: &page).reaction != nil)
     }
 
-    @Test("N9: a request that names another host is refused")
+    @Test("N9: a request that names another host is rejected")
     func rebinding() {
         var page = TestPage()
         for host in ["evil.example", "evil.example:29743", "192.168.1.5", "192.168.1.5:80", "192.168.1.50:29743"] {
@@ -289,7 +289,7 @@ import Testing
         #expect(page.send(TestBrowser.path).status == .ok)
     }
 
-    @Test("N10: a request of another origin is refused")
+    @Test("N10: a request of another origin is rejected")
     func otherOrigins() {
         var page = TestPage()
         let hello = TestBrowser(1).hello

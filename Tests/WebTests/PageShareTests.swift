@@ -101,7 +101,7 @@ import Testing
         #expect(page.machine.recordUnencryptedBytes(0..<size, of: unencrypted) == nil)
     }
 
-    @Test("N14: ranges of many parts and requests without end are refused")
+    @Test("N14: ranges of many parts and requests without end are rejected")
     func ranges() throws {
         var page = TestPage.sharing()
         var browser = TestBrowser(1)
