@@ -1,4 +1,4 @@
-"""The rules on words that several checks share."""
+"""The rule on words that several checks share."""
 
 import re
 

@@ -1,6 +1,6 @@
 internal import Nearshare
 
-/// The minimum time between two actions of the chat, by a wall clock that may be set back.
+/// The minimum time between two actions of the chat, by the wall clock.
 struct MinimumInterval: Sendable {
     private let interval: Duration
     private var last: WallTime?

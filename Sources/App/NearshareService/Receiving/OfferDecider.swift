@@ -136,7 +136,7 @@ final class OfferDecider: Sendable {
                         return Task.isCancelled ? nil : .declined(.declined)
                     })
             })
-        // By another command, or with the question about another offer.
+        // The peer was blocked meanwhile: by another command, or with the question about another offer.
         if answer != .block, invitation.currentEnd == nil, isBlocked(peer) {
             return .decline(.declined, detail: "it is blocked", wasPrompted: true)
         }

@@ -12,7 +12,8 @@ struct TrustRecorder: Sendable {
         (self.machine, self.reporter) = (machine, reporter)
     }
 
-    /// Pins the peer's key, or its certificate. A peer that claims another one's name is not recorded, nor is one without either.
+    /// Pins the peer's key, or the certificate of a LocalSend device. A peer that claims another one's name is not recorded, nor is a
+    /// peer with neither a key nor a certificate.
     /// - Parameters:
     ///   - isChosen: false where a rule has accepted the peer's content, and not the user.
     ///   - mayWrite: called before the file is replaced.
@@ -92,7 +93,8 @@ struct TrustRecorder: Sendable {
         }
     }
 
-    /// Waits until the user blocks a peer for which `isBlocked` is true then; returns as well when the task is cancelled.
+    /// Waits until `isBlocked` is true, which is evaluated after each block in this process: a block by another command wakes no
+    /// waiting task. Returns as well when the task is cancelled.
     func waitForBlock(_ isBlocked: @Sendable () -> Bool) async { await blocked.wait(until: isBlocked) }
 
     /// Ends the open questions about peers that the user has blocked.
@@ -101,7 +103,7 @@ struct TrustRecorder: Sendable {
     /// Whether the user has blocked the peer, also since its link was opened.
     func isBlocked(_ peer: Peer) -> Bool { trustStatus(of: peer).isBlocked }
 
-    /// The trust in a peer: a link that is older than the user's "always" does not know of that.
+    /// The trust in a peer, read anew: `peer.trustStatus` is that of the time at which its link was opened.
     func trustStatus(of peer: Peer) -> TrustStatus {
         guard let proven = peer.proven else { return peer.trustStatus }
         return (try? machine.trust.read().trustStatus(of: proven, claiming: peer.name)) ?? peer.trustStatus

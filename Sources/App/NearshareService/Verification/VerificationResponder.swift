@@ -52,7 +52,7 @@ struct VerificationResponder: Sendable {
                         return Task.isCancelled ? nil : .cancelled(by: .local)
                     })
             })
-        // By another command, or with the question about an offer.
+        // The peer was blocked meanwhile: by another command, or with the question about an offer.
         if answer != .no, answer != .block, trust.isBlocked(peer) {
             reporter.report(.notice("\(name) is blocked; nothing was compared"))
             return request.declineUnattended()
