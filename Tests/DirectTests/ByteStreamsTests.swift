@@ -190,7 +190,7 @@ import Testing
             try exchange(&a, &b)
         }
         // The window and the sender's buffer are full.
-        #expect(written == Int(StreamFrame.initialWindow) + ByteStreams.Limits().sendBuffer)
+        #expect(written == Int(StreamFrame.initialWindow) + ByteStreams.Limits().sendBufferByteCount)
         var total = 0
         for _ in 0..<20 {
             total += try a.write(chunk, on: fast)
@@ -256,7 +256,7 @@ import Testing
 
     @Test("R3: streams beyond the limit of a link are rejected") func tooMany() throws {
         var limits = ByteStreams.Limits()
-        (limits.incoming, limits.outgoing) = (2, 3)
+        (limits.maximumIncomingCount, limits.maximumOutgoingCount) = (2, 3)
         var (a, b) = (ByteStreams(role: .initiator), ByteStreams(role: .responder, limits: limits))
         let ids = try (0..<3).map { _ in try a.open(.bytes, name) }
         try exchange(&a, &b)

@@ -43,7 +43,7 @@ private struct StreamPair {
     private let isUntrusted: Bool
     private let limits: ByteStreams.Limits
     /// The streams that one machine may have open: each end's of each purpose.
-    private var maximumCount: Int { StreamPurpose.allCases.count * (limits.incoming + limits.outgoing) }
+    private var maximumCount: Int { StreamPurpose.allCases.count * (limits.maximumIncomingCount + limits.maximumOutgoingCount) }
     private var machines: [ByteStreams]
     private var openIDs: [StreamID] = []
     /// Bytes written and read, by stream and direction.
@@ -53,7 +53,7 @@ private struct StreamPair {
     init(isUntrusted: Bool) {
         self.isUntrusted = isUntrusted
         var limits = ByteStreams.Limits()
-        (limits.incoming, limits.outgoing, limits.sendBuffer) = (4, 6, 64 << 10)
+        (limits.maximumIncomingCount, limits.maximumOutgoingCount, limits.sendBufferByteCount) = (4, 6, 64 << 10)
         self.limits = limits
         machines = [ByteStreams(role: .initiator, limits: limits), ByteStreams(role: .responder, limits: limits)]
     }

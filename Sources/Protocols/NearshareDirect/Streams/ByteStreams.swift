@@ -9,13 +9,13 @@ package struct ByteStreams: Sendable {
     /// The limits for the streams of one link.
     package struct Limits: Sendable, Hashable {
         /// Streams of each purpose that the peer may have open at once: the one for messages is none of a program's.
-        package var incoming = 64
+        package var maximumIncomingCount = 64
         /// Streams of each purpose that this side may have open at once.
-        package var outgoing = 64
+        package var maximumOutgoingCount = 64
         /// Bytes of each stream that may wait for credit.
-        package var sendBuffer = 256 << 10
+        package var sendBufferByteCount = 256 << 10
         /// Bytes of each stream that may wait to be read; at least ``StreamFrame/initialWindow``.
-        package var receiveWindow: UInt64 = StreamFrame.initialWindow
+        package var receiveWindowByteCount: UInt64 = StreamFrame.initialWindow
 
         /// The defaults.
         package init() {}
@@ -109,7 +109,7 @@ package struct ByteStreams: Sendable {
     /// Opens a stream; data may follow at once.
     package mutating func open(_ purpose: StreamPurpose, _ name: StreamName) throws(StreamError) -> StreamID {
         // The second bound is out of reach: it takes 2^31 streams on one link. The third is one of a link that carries nothing.
-        guard count(of: purpose, isLocal: true) < limits.outgoing, nextLocal < UInt32.max - 2,
+        guard count(of: purpose, isLocal: true) < limits.maximumOutgoingCount, nextLocal < UInt32.max - 2,
             control.count < Self.maximumControlCount
         else { throw .tooMany }
         let id = StreamID(rawValue: nextLocal)
@@ -122,14 +122,14 @@ package struct ByteStreams: Sendable {
 
     /// The number of bytes that can be written without waiting.
     package func availableByteCount(on id: StreamID) -> Int {
-        streams[id]?.sending.availableByteCount(in: limits.sendBuffer) ?? 0
+        streams[id]?.sending.availableByteCount(in: limits.sendBufferByteCount) ?? 0
     }
 
     /// Writes bytes as far as there is room.
     /// - Returns: The number of bytes written; ``StreamEvent/writable(_:)`` follows when it is not all.
     package mutating func write(_ bytes: ArraySlice<UInt8>, on id: StreamID) throws(StreamError) -> Int {
         try requireOpen(id)
-        let buffer = limits.sendBuffer
+        let buffer = limits.sendBufferByteCount
         let count = try streams[id]?.sending.write(bytes, buffer: buffer) ?? 0
         markReady(id)
         return count
@@ -186,7 +186,7 @@ package struct ByteStreams: Sendable {
     }
 
     private mutating func grantCredit(_ id: StreamID) {
-        let window = limits.receiveWindow
+        let window = limits.receiveWindowByteCount
         guard let limit = streams[id]?.receiving.nextCredit(window: window) else { return }
         let credit = StreamFrame.credit(id, upTo: limit)
         // The newest limit includes the earlier ones: a peer that sends without reading gets one frame, however much it sends.
@@ -221,7 +221,7 @@ package struct ByteStreams: Sendable {
         case .reset(_, let reason):
             guard streams.removeValue(forKey: id) != nil else { return }
             confirmations.recordReset(of: id)
-            if resets.count >= limits.incoming + limits.outgoing { resets.removeFirst() }
+            if resets.count >= limits.maximumIncomingCount + limits.maximumOutgoingCount { resets.removeFirst() }
             resets.append((id, reason))
             events.append(.reset(id, reason))
         }
@@ -243,7 +243,7 @@ package struct ByteStreams: Sendable {
         guard control.count < Self.maximumControlCount else {
             throw MalformedInput("stream: opened without reading the replies")
         }
-        guard count(of: purpose, isLocal: false) < limits.incoming else {
+        guard count(of: purpose, isLocal: false) < limits.maximumIncomingCount else {
             control.append(.reset(id, .streamLimit))
             return
         }
@@ -258,7 +258,7 @@ package struct ByteStreams: Sendable {
         if !control.isEmpty { return control.removeFirst() }
         while !ready.isEmpty {
             let id = ready.removeFirst()
-            let buffer = limits.sendBuffer
+            let buffer = limits.sendBufferByteCount
             switch streams[id]?.sending.next(maximumData: maximumData, buffer: buffer) {
             case .data(let bytes, let isWritable):
                 if isWritable { events.append(.writable(id)) }
