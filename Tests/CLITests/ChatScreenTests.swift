@@ -212,6 +212,17 @@ private final class ChatHarness {
         #expect(chat.lines.last == "> hi")
     }
 
+    @Test("a line that a node may have stored before it ended is not said to be unsent; the Up key brings it back")
+    func unconfirmed() {
+        let chat = ChatHarness()
+        chat.write("hi")
+        let tag = ChatScreen.RequestTag.sendLine(.peer(ChatHarness.anna), "hi")
+        chat.handle(.replied(tag, .failure(ControlFailure(.gone, "the node ended before it replied; try again"))))
+        #expect(chat.text.contains("* perhaps not sent: the node ended") && chat.lines.last == "> ", "\(chat.text)")
+        chat.press(.up)
+        #expect(chat.lines.last == "> hi")
+    }
+
     @Test("a repeated entry is shown once, and late entries are sorted in")
     func order() {
         let chat = ChatHarness()
@@ -1180,6 +1191,21 @@ private final class ChatHarness {
         #expect(chat.text.contains("not sent: hello"))
         chat.press(.up)
         #expect(chat.lines.last == "> hello")
+    }
+
+    @Test("a peer that has only made an offer keeps its name when another node takes over")
+    func nameFromAnOffer() {
+        let chat = ChatHarness(.publicRoom)
+        let question = OpenPrompt(
+            number: 1, title: "accept from \"ben\"?", lines: [], yes: "Accept", no: "Decline",
+            conversation: .peer(ChatHarness.ben), peerName: ChatHarness.claim("ben"))
+        chat.handle(.event(.receiving(.prompt(question))))
+        chat.handle(.replied(.conversations, .failure(ControlFailure(.gone, "the node has stopped"))))
+        chat.handle(.nodeReplaced)
+        let last = ChatHarness.message(7, "hello", from: nil, in: .peer(ChatHarness.ben))
+        let summary = ConversationSummary(conversation: .peer(ChatHarness.ben), last: last, unreadCount: 0)
+        chat.handle(.replied(.conversations, .success(.conversations([summary]))))
+        #expect(chat.lines[0].contains(" 2 ben") && !chat.text.contains("the node has stopped"), "\(chat.text)")
     }
 
     @Test func `offers that are open before a conversation is shown are asked about below its stored messages, once`() {

@@ -10,15 +10,25 @@ extension ChatScreen {
         switch result {
         case .success(let reply): return succeeded(tag, reply, at: now)
         case .failure(let failure):
-            // Another node may take over; it is asked again then.
             switch tag {
-            case .lookup where failure.kind == .gone, .contacts where failure.kind == .gone: return []
+            // Another node may take over; it is asked again then.
+            case .lookup where failure.kind == .gone, .contacts where failure.kind == .gone,
+                .conversations where failure.kind == .gone:
+                return []
+            // The node may have stored the line before it ended: a user who is told otherwise sends it twice.
+            case .sendLine(let conversation, let text) where failure.kind == .gone:
+                returnUnsent(
+                    text,
+                    "perhaps not sent: the node ended before it replied; if the line does not appear here, Up brings it back",
+                    in: conversation, at: now)
+                return []
             case .lookup(let name) where failure.kind == .blocked:
                 endLookup(ofBlocked: name, at: now)
                 return []
             case .lookup(let name) where failure.kind == .peerNotFound:
                 waitForPeer(name, TextLayout.sanitized(failure.description), at: now)
                 return []
+            // A repeated search: the user knows that the peer is waited for.
             case .lookup(let name) where views.openLookups.contains { $0.name == name && !$0.isRunning }: return []
             default: break
             }
@@ -30,7 +40,7 @@ extension ChatScreen {
     private mutating func succeeded(_ tag: RequestTag, _ reply: ControlReply, at now: WallTime) -> [Reaction] {
         switch (tag, reply) {
         case (.contacts, .contacts(let all)): return setContacts(all, at: now)
-        case (.conversations, .conversations(let all)): return handle(all, at: now)
+        case (.conversations, .conversations(let all)): return setConversations(all, at: now)
         case (.history(let conversation), .chatMessages(let messages)):
             guard let index = views.index(of: conversation) else { return [] }
             let isNewest = views[index].history == .loadingNewest
@@ -42,6 +52,7 @@ extension ChatScreen {
             views[index].opened = opened
             return [.listFiles(peer, before: opened)]
         case (.lookup(let name), .contact(let contact)):
+            // A listed one stays: it may have a name that the node no longer knows, see ``setContacts(_:at:)``.
             if contacts[contact.id] == nil { contacts[contact.id] = contact }
             guard let index = views.index(ofOpenLookup: name) else { return [] }
             // A text that the user is writing never goes to a peer that has just taken the name (K2).
@@ -94,8 +105,7 @@ extension ChatScreen {
     mutating func failed(_ tag: RequestTag, _ reason: String, at now: WallTime) {
         switch tag {
         case .sendLine(let conversation, let text):
-            addNotice("not sent: \(reason); \(Self.unsentAdvice)", in: conversation, at: now)
-            if let index = views.index(of: conversation) { views[index].editor.recordUnsent(Self.typed(text)) }
+            returnUnsent(text, "not sent: \(reason); \(Self.unsentAdvice)", in: conversation, at: now)
         case .history(let conversation):
             if let index = views.index(of: conversation) { views[index].endLoading(nil) }
             addNotice(reason, in: conversation, at: now)
@@ -120,15 +130,24 @@ extension ChatScreen {
         }
     }
 
+    /// Lets the user bring back a line that is not sent, or perhaps not, with the Up key.
+    private mutating func returnUnsent(_ text: String, _ notice: String, in conversation: Conversation, at now: WallTime) {
+        addNotice(notice, in: conversation, at: now)
+        if let index = views.index(of: conversation) { views[index].editor.recordUnsent(Self.typed(text)) }
+    }
+
+    /// Records the conversations that the node has stored.
     /// - Parameter summaries: the most recent first. Conversations beyond the limit get no view until a message arrives.
-    private mutating func handle(_ summaries: [ConversationSummary], at now: WallTime) -> [Reaction] {
+    private mutating func setConversations(_ summaries: [ConversationSummary], at now: WallTime) -> [Reaction] {
         for (rank, summary) in summaries.enumerated() {
             let isOpen = views.index(of: summary.conversation) != nil
             guard isOpen || views.count < ConversationViews.maximumCount, let index = open(summary.conversation) else {
                 continue
             }
             if !isOpen { views.orderBehindUsed(index, rank: rank) }
-            views[index].claimedName = summary.peerName ?? (summary.last.isLocal ? nil : summary.last.authorName)
+            // The name in a question stays, where the peer has never written.
+            let claimedName = summary.peerName ?? (summary.last.isLocal ? nil : summary.last.authorName)
+            if let claimedName { views[index].claimedName = claimedName }
             guard !views[index].contains(summary.last.id) else { continue }
             views[index].unreadCount = index == views.visibleIndex ? 0 : summary.unreadCount
         }
