@@ -52,7 +52,7 @@ struct KnownPeerEditorTests {
         #expect(try anna.machine.trust.read().entries.count == 1)
         // A known peer with the name is meant by it.
         try anna.introduce(fingerprint(5), as: "anna")
-        #expect(try editor.block("anna").fingerprint == fingerprint(5))
+        #expect(try editor.block("anna").peer.fingerprint == fingerprint(5))
     }
 
     @Test("the returned peer has the name by which the user knew it, and no name is given twice")
@@ -90,7 +90,8 @@ struct KnownPeerEditorTests {
         let anna = try user(knowing: 1)
         let editor = KnownPeerEditor(anna.machine)
         _ = try editor.rename("peer 0", to: DisplayName("Zed"))
-        for change in [editor.block, editor.forget] {
+        let changes: [(String) throws -> NamedKey] = [{ try editor.block($0).peer }, editor.forget]
+        for change in changes {
             for text in ["Peer 0", "pee"] {
                 let failure = #expect(throws: CommandFailure.self) { try change(text) }
                 #expect(failure?.status == .peerNotFound)
@@ -98,7 +99,7 @@ struct KnownPeerEditorTests {
             }
         }
         #expect(try anna.trust(in: fingerprint(0)) == .seen)
-        #expect(try editor.block("zed").id == fingerprint(0).peerID)
+        #expect(try editor.block("zed").peer.id == fingerprint(0).peerID)
         #expect(try editor.forget(fingerprint(0).peerID.hex).id == fingerprint(0).peerID)
     }
 
@@ -116,7 +117,8 @@ struct KnownPeerEditorTests {
         let anna = try user(knowing: 1)
         let editor = KnownPeerEditor(anna.machine)
         try anna.machine.trust.update { _ = $0.setFriend(fingerprint(0), to: true) }
-        #expect(try editor.block("peer").id == fingerprint(0).peerID)
+        let (peer, former) = try editor.block("peer")
+        #expect(peer.id == fingerprint(0).peerID && former.blockedText == "blocked, and no longer a friend")
         #expect(try anna.trust(in: fingerprint(0)) == .blocked)
         #expect(try editor.unblock("peer").wasBlocked)
         #expect(try !editor.unblock("peer").wasBlocked)

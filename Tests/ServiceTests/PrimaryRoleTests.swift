@@ -222,8 +222,7 @@ extension PrimaryRoleTests {
         #expect(unblocked?.id == mallory.peerID && unblocked?.trustStatus == .new)
         #expect(try machine.trust.read()[mallory.fingerprint] == nil)
         // Also one that is blocked on the command line.
-        let key = try KnownPeerEditor(machine).block("mal")
-        #expect(key.id == mallory.peerID)
+        #expect(try KnownPeerEditor(machine).block("mal").peer.id == mallory.peerID)
         let again = try await submit(.unblock(name: mallory.peerID.hex))
         #expect(again?.id == mallory.peerID)
         #expect(throws: CommandFailure.self) { try KnownPeerEditor(machine).block("zoe") }

@@ -66,7 +66,7 @@ extension ChatScreen {
             showFound(messages, text, in: conversation, at: now)
         case (.setBlocked(let conversation, let isBlocked, let former), .contact(let contact)):
             contacts[contact.id] = contact
-            let text = isBlocked ? Self.blocked(after: former) : "no longer blocked; it is neither a friend nor verified"
+            let text = isBlocked ? (former ?? .new).blockedText : TrustStatus.unblockedText
             addReply("\(name(of: contact.id)) is \(text)", in: conversation, at: now)
         case (.setFriend(let conversation, let isFriend), .contact(let contact)):
             contacts[contact.id] = contact
@@ -88,16 +88,6 @@ extension ChatScreen {
         default: break
         }
         return []
-    }
-
-    /// A block ends friendship and verification, for good.
-    private static func blocked(after former: TrustStatus?) -> String {
-        switch (former?.isFriend == true, former?.isVerified == true) {
-        case (true, true): "blocked, and no longer a friend or verified"
-        case (true, false): "blocked, and no longer a friend"
-        case (false, true): "blocked, and no longer verified"
-        case (false, false): "blocked"
-        }
     }
 
     /// Shows the failure of a request where the user has made it. Lines that are not sent return to the input line.

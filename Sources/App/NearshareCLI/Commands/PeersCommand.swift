@@ -174,8 +174,8 @@ struct PeersBlockCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let blocked = try KnownPeerEditor(LocalMachine()).block(peerArgument.peer)
-            Console.notice("\(blocked.name.identified(by: blocked.id)) is blocked, and no longer a friend or verified")
+            let (peer, former) = try KnownPeerEditor(LocalMachine()).block(peerArgument.peer)
+            Console.notice("\(peer.name.identified(by: peer.id)) is \(former.blockedText)")
         }
     }
 }
@@ -189,9 +189,7 @@ struct PeersUnblockCommand: AsyncParsableCommand {
         try await runCommand {
             let (peer, wasBlocked) = try KnownPeerEditor(LocalMachine()).unblock(peerArgument.peer)
             let shownPeer = peer.name.identified(by: peer.id)
-            Console.notice(
-                wasBlocked
-                    ? "\(shownPeer) is no longer blocked; it is neither a friend nor verified" : "\(shownPeer) is not blocked")
+            Console.notice("\(shownPeer) is \(wasBlocked ? TrustStatus.unblockedText : "not blocked")")
         }
     }
 }

@@ -53,15 +53,17 @@ package struct KnownPeerEditor: Sendable {
     }
 
     /// Blocks a peer that is known, or whose key was only announced.
+    /// - Returns: also the trust in it before.
     /// - Throws: ``CommandFailure`` also for the name that a renamed peer calls itself, and when the address book is full.
-    package func block(_ text: String) throws -> NamedKey {
+    package func block(_ text: String) throws -> (peer: NamedKey, former: TrustStatus) {
         try refuseOwn(text)
         let contacts = try machine.contacts.read()
         return try update { trust throws(CommandFailure) in
             let key = try trust.requireMetPeer(named: text, contacts)
             try Self.refuseOtherName(text, of: key)
+            let former = trust[key.fingerprint].map { TrustStatus.known($0.trust, isFriend: $0.isFriend) } ?? .new
             guard trust.block(key.fingerprint, named: key.name, at: SystemClock.wall()) else { throw .addressBookFull }
-            return key
+            return (key, former)
         }
     }
 
