@@ -22,7 +22,7 @@ struct WithdrawnFilesTests {
 
     private func operation(_ user: StageUser) throws -> SendOperation {
         SendOperation(
-            machine: user.machine, source: try .files(try FileSource(paths: [scratch("trip")])), reporter: reporter,
+            machine: user.machine, source: .files(try FileSource(paths: [scratch("trip")])), reporter: reporter,
             timeout: .seconds(60), resumes: false, transport: .network)
     }
 

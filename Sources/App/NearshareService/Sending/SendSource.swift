@@ -20,17 +20,17 @@ package struct SendSource: Sendable {
     }
 
     private let reading: Reading
-    package var content: Content
+    package let content: Content
     /// The label, escaped for a terminal.
-    package var label: String
+    package let label: String
     /// Whether another run of the command can read the same content again.
-    package var canResume: Bool
+    package let canResume: Bool
     /// Files that were left out, with the reasons.
-    package var skipped: [String]
+    package let skipped: [String]
     /// The number of files that the user has named, or that lie in named folders, and that cannot be read.
     package var unreadableCount = 0
     /// The files one by one, for a transport of single files; nil for a single item.
-    package var parts: (@Sendable () throws -> [any ResourceSource])?
+    package let parts: (@Sendable () throws -> [any ResourceSource])?
     /// The limit for all direct receivers together.
     package var rateLimit: TransmissionLimit?
 
@@ -63,7 +63,7 @@ package struct SendSource: Sendable {
         SendSource(.standardInput(named: name), content: .stream, label: name.shown, canResume: false)
     }
 
-    package static func files(_ source: FileSource) throws -> SendSource {
+    package static func files(_ source: FileSource) -> SendSource {
         let paths = source.localPaths
         var result = SendSource(
             source, content: .files(paths), label: OfferText.summary(source.offer), skipped: source.skipped,
