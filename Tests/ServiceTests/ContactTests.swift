@@ -225,6 +225,15 @@ struct ContactSnapshotTests {
         #expect(VoiceNoteReceivers(through: contact).limit?.byteCount == limit)
     }
 
+    @Test("a voice note for a contact that is away fits a phone, and the reason names no phone that it may not have")
+    func absent() throws {
+        let contact = Contact(
+            id: anna.peerID, name: try DisplayName("anna"), trustStatus: .new, isNear: false, software: .unknown, hasKeys: true)
+        let receivers = VoiceNoteReceivers(through: contact)
+        #expect(receivers.limit?.byteCount == 115_000)
+        #expect(receivers.limitText == "anna's app is not known, and phones accept notes of at most 115 KB")
+    }
+
     @Test("a list has friends, peers in range and conversations, near ones first, and no blocked peer")
     func listed() throws {
         let snapshot = try snapshot(blueChat: [(9, "zoe")]) { trust, _ in

@@ -12,25 +12,28 @@ package struct VoiceNoteReceivers: Sendable {
     package private(set) var notices: [String] = []
 
     /// Searches for all receivers at once. They are searched for again when the note is sent.
-    /// - Parameter requiresAll: whether a receiver that is not found is an error. If not, the limit is the smallest one of all
-    ///   transports, so that the note fits whichever is used later.
+    /// - Parameter requiresAll: whether a receiver that is not found is an error. If not, the limit for an absent one is that
+    ///   of the mesh, which fits every transport; a phone may accept less.
     package static func resolve(
         _ peers: [String], with resolver: PeerResolver, on node: Node, requiresAll: Bool
     ) async throws -> VoiceNoteReceivers {
-        try await withThrowingTaskGroup(of: VoiceNoteReceivers.self) { group in
-            for peer in peers {
+        try await withThrowingTaskGroup(of: (rank: Int, receivers: VoiceNoteReceivers).self) { group in
+            for (rank, peer) in peers.enumerated() {
                 group.addTask {
                     do {
                         let destination =
                             try await requiresAll ? resolver.resolve(peer, on: node) : resolver.resolvePeer(peer, on: node)
-                        return VoiceNoteReceivers(to: destination)
+                        return (rank, VoiceNoteReceivers(to: destination))
                     } catch NodeError.notFound where !requiresAll {
-                        return VoiceNoteReceivers(toAbsent: peer, transport: resolver.transport)
+                        return (rank, VoiceNoteReceivers(toAbsent: peer, transport: resolver.transport))
                     }
                 }
             }
+            var found: [(rank: Int, receivers: VoiceNoteReceivers)] = []
+            for try await one in group { found.append(one) }
+            // In the order in which the user has named them, whichever is found first.
             var all = VoiceNoteReceivers()
-            for try await receiver in group { all.add(receiver) }
+            for one in found.sorted(by: { $0.rank < $1.rank }) { all.add(one.receivers) }
             return all
         }
     }
@@ -39,6 +42,7 @@ package struct VoiceNoteReceivers: Sendable {
 
     private init(to destination: PeerResolver.Destination) {
         switch destination {
+        // Everyone is never the result for a name.
         case .direct, .everyone: self.init()
         case .mesh(_, let peer): self.init(throughMeshTo: peer.name, maximumByteCount: UInt64(peer.contentLimit))
         case .node(let contact): self.init(through: contact)
@@ -49,13 +53,16 @@ package struct VoiceNoteReceivers: Sendable {
     package init(through contact: Contact) {
         // Without a path the smallest limit of all apps: the peer may come back with any of them.
         let software: MeshPeer.Software = contact.software == .nearshare ? .nearshare : .bitchatOnAndroid
-        self.init(throughMeshTo: contact.name, maximumByteCount: contact.contentLimit ?? UInt64(software.contentLimit))
+        self.init(
+            throughMeshTo: contact.name, maximumByteCount: contact.contentLimit ?? UInt64(software.contentLimit),
+            isAppKnown: contact.software != .unknown)
     }
 
-    init(throughMeshTo name: DisplayName, maximumByteCount: UInt64) {
+    init(throughMeshTo name: DisplayName, maximumByteCount: UInt64, isAppKnown: Bool = true) {
         limit = NoteSizeLimit(byteCount: maximumByteCount)
         let isNarrow = maximumByteCount < NoteSizeLimit.mesh.byteCount
-        let path = isNarrow ? "'s phone accepts" : " is reached through the mesh, which carries"
+        let narrowPath = isAppKnown ? "'s phone accepts" : "'s app is not known, and phones accept"
+        let path = isNarrow ? narrowPath : " is reached through the mesh, which carries"
         let text = "\(name.shown)\(path) notes of at most \(maximumByteCount.formattedByteCount)"
         (limitText, notices) = (text, [text])
     }
