@@ -40,9 +40,12 @@ func median(_ values: [Double]) -> Double {
     return (sorted[(sorted.count - 1) / 2] + sorted[sorted.count / 2]) / 2
 }
 
-/// `session-benchmark FOLDER [ROUNDS [PART...]]`: parts are session, nio, zeromq, mqtt, stream, resources, forming and game; all of
-/// them unless some are named, for a look at one with a profiler.
+/// `session-benchmark FOLDER [ROUNDS [PART...]]` measures the parts in ``parts``: all of them unless some are named, for a look at
+/// one with a profiler. FOLDER is for the files that it writes. ROUNDS, 5 unless given, is of all parts but forming and game, which
+/// have a number of their own.
 @main struct Benchmark {
+    private static let parts = ["session", "nio", "zeromq", "mqtt", "stream", "resources", "forming", "game"]
+
     static func main() async throws {
         if CommandLine.arguments.count == 4, CommandLine.arguments[2] == Game.option {
             return try await Game.play(Int(CommandLine.arguments[3])!)
@@ -50,6 +53,7 @@ func median(_ values: [Double]) -> Double {
         let rounds = CommandLine.arguments.dropFirst(2).first.map { Int($0) ?? 0 } ?? 5
         guard rounds > 0 else { fatalError("ROUNDS is a number from 1") }
         let named = CommandLine.arguments.dropFirst(3)
+        for part in named where !parts.contains(part) { fatalError("no part is called \(part)") }
         let isWanted = { (part: String) in named.isEmpty || named.contains(part) }
         var systems: [any MessagingSystem.Type] = []
         if isWanted("session") { systems.append(SessionMessages.self) }
