@@ -77,9 +77,26 @@ struct TestPage {
 struct TestBrowser {
     struct State {
         var version, offer, next, lastMessage: UInt32
-        var phase: UInt8
+        var phase: Phase
         var name: String
     }
+
+    /// The kinds of sealed records, which begin their nonces.
+    enum Record: UInt32 {
+        case hello = 1
+        case message, chunk, state, fetch, content, nodeKey
+    }
+
+    enum Phase: UInt8 {
+        case idle, waiting, receiving, storing, stored, declined, cancelled, failed, expired, sending, notAsked
+    }
+
+    /// The messages without content.
+    static let cancel: [UInt8] = [2]
+    static let request: [UInt8] = [3]
+
+    /// The message that an item of a page has been received.
+    static func received(_ item: UInt32) -> [UInt8] { [4] + item.bigEndianBytes }
 
     let agreementKey: AgreementPrivateKey
     let key: [UInt8]
@@ -103,7 +120,7 @@ struct TestBrowser {
 
     /// The body of the first request.
     var hello: [UInt8] {
-        let proof = ChaCha20Poly1305.seal([], key: helloKey, nonce: Self.nonce(1, 0, 0), authenticating: [])
+        let proof = ChaCha20Poly1305.seal([], key: helloKey, nonce: Self.nonce(.hello, 0, 0), authenticating: [])
         return agreementKey.publicKey.bytes + proof
     }
 
@@ -111,7 +128,7 @@ struct TestBrowser {
     /// - Parameter point: the public key in that hello.
     mutating func derive(from reply: [UInt8], _ point: AgreementPublicKey? = nil) throws {
         let nodeKey = try AgreementPublicKey(
-            ChaCha20Poly1305.open(reply[16..<64], key: helloKey, nonce: Self.nonce(7, 0, 0), authenticating: []))
+            ChaCha20Poly1305.open(reply[16..<64], key: helloKey, nonce: Self.nonce(.nodeKey, 0, 0), authenticating: []))
         #expect(nodeKey == TestPage.nodeKey)
         let shared = try agreementKey.sharedSecret(with: nodeKey).withUnsafeBytes { Array($0) }
         let info = Array("nearshare page 2".utf8) + (point ?? agreementKey.publicKey).bytes + nodeKey.bytes + reply[..<16]
@@ -132,20 +149,20 @@ struct TestBrowser {
         return (.ok, Array(reply.body.dropFirst(64)))
     }
 
-    static func nonce(_ kind: UInt32, _ first: UInt32, _ second: UInt32) -> [UInt8] {
-        kind.bigEndianBytes + first.bigEndianBytes + second.bigEndianBytes
+    static func nonce(_ kind: Record, _ first: UInt32, _ second: UInt32) -> [UInt8] {
+        kind.rawValue.bigEndianBytes + first.bigEndianBytes + second.bigEndianBytes
     }
 
-    func seal(_ bytes: [UInt8], _ kind: UInt32, _ first: UInt32, _ second: UInt32) -> [UInt8] {
+    func seal(_ bytes: [UInt8], _ kind: Record, _ first: UInt32, _ second: UInt32) -> [UInt8] {
         ChaCha20Poly1305.seal(bytes, key: browserKey, nonce: Self.nonce(kind, first, second), authenticating: [])
     }
 
     func state(_ record: [UInt8]) throws -> State {
-        let nonce = [0, 0, 0, 4] + record.prefix(8)
+        let nonce = Record.state.rawValue.bigEndianBytes + record.prefix(8)
         let bytes = try ChaCha20Poly1305.open(record.dropFirst(8), key: serverKey, nonce: nonce, authenticating: [])
         var reader = ByteReader(bytes, of: "state")
         let version: UInt32 = try reader.readInteger()
-        let phase: UInt8 = try reader.readInteger()
+        guard let phase = Phase(rawValue: try reader.readInteger()) else { throw MalformedInput("state: an unknown phase") }
         let (offer, next, last): (UInt32, UInt32, UInt32) = (
             try reader.readInteger(), try reader.readInteger(), try reader.readInteger()
         )
@@ -175,13 +192,13 @@ struct TestBrowser {
         status: HTTPStatus, body: [UInt8], reaction: PageMachine.Reaction?
     ) {
         lastMessage += 1
-        return page.send("\(Self.path)/\(id)/m", lastMessage.bigEndianBytes + seal(message, 2, 0, lastMessage))
+        return page.send("\(Self.path)/\(id)/m", lastMessage.bigEndianBytes + seal(message, .message, 0, lastMessage))
     }
 
     /// Asks a page for what it gives, and is accepted.
     mutating func ask(_ page: inout TestPage, from address: String = "192.168.1.20") throws -> PageMachine.OfferID {
         _ = try begin(&page, from: address)
-        guard case .requested(let id, let code) = send([3], to: &page).reaction, code.description == self.code,
+        guard case .requested(let id, let code) = send(Self.request, to: &page).reaction, code.description == self.code,
             page.machine.accept(id) != .over
         else { throw MalformedInput("no request") }
         return id
@@ -192,9 +209,9 @@ struct TestBrowser {
         _ item: UInt32, _ index: UInt32, of page: inout TestPage, from address: String = "192.168.1.20"
     ) throws -> (status: HTTPStatus, content: [UInt8]) {
         let path = "\(Self.path)/\(id)/d/\(item)/\(index)"
-        let reply = page.send(path, seal([], 5, item, index), from: address)
+        let reply = page.send(path, seal([], .fetch, item, index), from: address)
         guard reply.status == .ok else { return (reply.status, []) }
-        let nonce = [0, 0, 0, 6] + reply.body.prefix(8)
+        let nonce = Record.content.rawValue.bigEndianBytes + reply.body.prefix(8)
         let bytes = try ChaCha20Poly1305.open(reply.body.dropFirst(8), key: serverKey, nonce: nonce, authenticating: [])
         #expect(bytes.prefix(8).elementsEqual(item.bigEndianBytes + index.bigEndianBytes))
         return (.ok, Array(bytes.dropFirst(9)))
@@ -208,14 +225,14 @@ struct TestBrowser {
     func sendChunk(
         _ bytes: [UInt8], of offer: UInt32, at index: UInt32, to page: inout TestPage
     ) -> (status: HTTPStatus, body: [UInt8], reaction: PageMachine.Reaction?) {
-        page.send("\(Self.path)/\(id)/u/\(offer)/\(index)", seal(bytes, 3, offer, index))
+        page.send("\(Self.path)/\(id)/u/\(offer)/\(index)", seal(bytes, .chunk, offer, index))
     }
 
     /// Sends several chunks in one request.
     func sendChunks(
         _ chunks: [[UInt8]], of offer: UInt32, from first: UInt32, to page: inout TestPage
     ) -> (status: HTTPStatus, body: [UInt8], reaction: PageMachine.Reaction?) {
-        let body = zip(first..., chunks).flatMap { seal($1, 3, offer, $0) }
+        let body = zip(first..., chunks).flatMap { seal($1, .chunk, offer, $0) }
         return page.send("\(Self.path)/\(id)/u/\(offer)/\(first)", body)
     }
 }

@@ -44,12 +44,12 @@ import Testing
         page.machine.end(id, .stored)
         #expect(!page.machine.isActive(id.session))
         let state = try browser.state(page.send("\(TestBrowser.path)/\(browser.id)/s/0").body)
-        #expect(state.phase == 4 && state.next == 2 && state.offer == 1 && state.name == "anna")
+        #expect(state.phase == .stored && state.next == 2 && state.offer == 1 && state.name == "anna")
     }
 
     @Test func `an empty file is complete once it is accepted`() throws {
         var (page, browser, _) = try accepted(0)
-        #expect(try browser.state(page.send("\(TestBrowser.path)/\(browser.id)/s/0").body).phase == 3)
+        #expect(try browser.state(page.send("\(TestBrowser.path)/\(browser.id)/s/0").body).phase == .storing)
     }
 
     @Test("A1: content before consent, after a cancel or of another offer is rejected")
@@ -63,7 +63,7 @@ import Testing
         guard case .offered(let id, _, _) = reply.reaction else { throw MalformedInput("no offer") }
         #expect(page.machine.accept(id) == .withContent)
         #expect(browser.sendChunk([1], of: 2, at: 0, to: &page).status == .conflict)
-        #expect(browser.send([2], to: &page).reaction == .cancelled(id))
+        #expect(browser.send(TestBrowser.cancel, to: &page).reaction == .cancelled(id))
         #expect(browser.sendChunk([1], of: 1, at: 0, to: &page).status == .conflict)
         #expect(page.machine.accept(id) == .over)
     }
@@ -96,7 +96,9 @@ import Testing
         #expect(early.status == .ok && early.reaction == nil)
         // A forged one ends the request.
         let path = "\(TestBrowser.path)/\(browser.id)/u/1/0"
-        let forged = browser.seal(chunks[0], 3, 1, 0) + browser.seal(chunks[1], 3, 1, 2) + browser.seal(chunks[2], 3, 1, 2)
+        let forged =
+            browser.seal(chunks[0], .chunk, 1, 0) + browser.seal(chunks[1], .chunk, 1, 2)
+            + browser.seal(chunks[2], .chunk, 1, 2)
         let reply = page.send(path, forged)
         #expect(reply.status == .forbidden && reply.reaction == .content(id, [chunks[0]], isComplete: false))
         // The first one is repeated.
@@ -111,13 +113,15 @@ import Testing
         let stranger = TestBrowser(1, key: [UInt8](repeating: 0, count: 16))
         let path = "\(TestBrowser.path)/\(browser.id)"
         #expect(page.send("\(TestBrowser.path)/hello", stranger.hello).status == .forbidden)
-        #expect(page.send("\(path)/u/1/0", stranger.seal([1, 2, 3, 4], 3, 1, 0)).status == .forbidden)
-        #expect(page.send("\(path)/u/1/0", browser.seal([1, 2, 3, 4], 3, 1, 1)).status == .forbidden)
-        #expect(page.send("\(path)/u/1/0", browser.seal([1, 2, 3, 4], 2, 1, 0)).status == .forbidden)
-        #expect(page.send("\(path)/m", UInt32(2).bigEndianBytes + stranger.seal([2], 2, 0, 2)).status == .forbidden)
+        #expect(page.send("\(path)/u/1/0", stranger.seal([1, 2, 3, 4], .chunk, 1, 0)).status == .forbidden)
+        #expect(page.send("\(path)/u/1/0", browser.seal([1, 2, 3, 4], .chunk, 1, 1)).status == .forbidden)
+        #expect(page.send("\(path)/u/1/0", browser.seal([1, 2, 3, 4], .message, 1, 0)).status == .forbidden)
+        #expect(
+            page.send("\(path)/m", UInt32(2).bigEndianBytes + stranger.seal(TestBrowser.cancel, .message, 0, 2)).status
+                == .forbidden)
         var other = TestBrowser(2)
         #expect(try other.begin(&page).status == .ok)
-        #expect(page.send("\(path)/u/1/0", other.seal([1, 2, 3, 4], 3, 1, 0)).status == .forbidden)
+        #expect(page.send("\(path)/u/1/0", other.seal([1, 2, 3, 4], .chunk, 1, 0)).status == .forbidden)
         #expect(browser.sendChunk([1, 2, 3, 4], of: 1, at: 0, to: &page).reaction != nil)
     }
 
@@ -126,11 +130,11 @@ import Testing
         var (page, browser, id) = try accepted(4)
         page.machine.end(id, .declined)
         let path = "\(TestBrowser.path)/\(browser.id)"
-        let offer = UInt32(1).bigEndianBytes + browser.seal(TestBrowser.offer([("a.txt", 4)]), 2, 0, 1)
+        let offer = UInt32(1).bigEndianBytes + browser.seal(TestBrowser.offer([("a.txt", 4)]), .message, 0, 1)
         let reply = page.send("\(path)/m", offer)
         #expect(reply.status == .ok && reply.reaction == nil)
         let state = try browser.state(browser.begin(&page).state)
-        #expect(state.phase == 5 && state.lastMessage == 1)
+        #expect(state.phase == .declined && state.lastMessage == 1)
     }
 
     @Test("K11: a hello that is repeated after its session was forgotten begins one with other keys")
@@ -147,7 +151,7 @@ import Testing
         var again = first
         #expect(try again.begin(&page).status == .ok)
         #expect(again.id != first.id && again.code != first.code)
-        let offer = UInt32(1).bigEndianBytes + first.seal(TestBrowser.offer([("a.txt", 4)]), 2, 0, 1)
+        let offer = UInt32(1).bigEndianBytes + first.seal(TestBrowser.offer([("a.txt", 4)]), .message, 0, 1)
         #expect(page.send("\(TestBrowser.path)/\(first.id)/m", offer).status == .gone)
         #expect(page.send("\(TestBrowser.path)/\(again.id)/m", offer).status == .forbidden)
     }
@@ -184,7 +188,7 @@ import Testing
                 from: TestPage.key, salt: browser.agreementKey.publicKey.bytes,
                 info: Array("nearshare page 2 hello".utf8), byteCount: 32))
         let nodeKey = try ChaCha20Poly1305.open(
-            reply.body[16..<64], key: helloKey, nonce: TestBrowser.nonce(7, 0, 0), authenticating: [])
+            reply.body[16..<64], key: helloKey, nonce: TestBrowser.nonce(.nodeKey, 0, 0), authenticating: [])
         #expect(nodeKey == TestPage.nodeKey.bytes)
         let own = page.send("\(TestBrowser.path)/hello", other.hello)
         for (nonce, point) in [
@@ -195,8 +199,10 @@ import Testing
             #expect(other.id != browser.id && other.code != browser.code)
             #expect(throws: CryptoError.self) { try other.state(Array(reply.body.dropFirst(64))) }
             let path = "\(TestBrowser.path)/\(browser.id)"
-            #expect(page.send("\(path)/u/1/0", other.seal([1, 2, 3, 4], 3, 1, 0)).status == .forbidden)
-            #expect(page.send("\(path)/m", UInt32(2).bigEndianBytes + other.seal([2], 2, 0, 2)).status == .forbidden)
+            #expect(page.send("\(path)/u/1/0", other.seal([1, 2, 3, 4], .chunk, 1, 0)).status == .forbidden)
+            #expect(
+                page.send("\(path)/m", UInt32(2).bigEndianBytes + other.seal(TestBrowser.cancel, .message, 0, 2)).status
+                    == .forbidden)
         }
         #expect(browser.sendChunk([1, 2, 3, 4], of: 1, at: 0, to: &page).reaction != nil)
     }
@@ -222,7 +228,7 @@ import Testing
         for point in points {
             let helloKey = SecretBytes(
                 HKDF.derive(from: TestPage.key, salt: point, info: Array("nearshare page 2 hello".utf8), byteCount: 32))
-            let nonce = TestBrowser.nonce(1, 0, 0)
+            let nonce = TestBrowser.nonce(.hello, 0, 0)
             let proof = ChaCha20Poly1305.seal([], key: helloKey, nonce: nonce, authenticating: [])
             #expect(page.send("\(TestBrowser.path)/hello", point + proof).status == .badRequest)
         }
@@ -239,7 +245,7 @@ import Testing
         let again = browser.send(TestBrowser.offer([("a.txt", UInt64(Self.chunkByteCount + 3))]), to: &page)
         #expect(again.status == .ok && again.reaction == nil)
         let state = try browser.state(again.body)
-        #expect(state.offer == 4 && state.next == 1 && state.phase == 2)
+        #expect(state.offer == 4 && state.next == 1 && state.phase == .receiving)
         #expect(browser.sendChunk([1, 2, 3], of: 1, at: 1, to: &page).status == .conflict)
         #expect(browser.sendChunk([1, 2, 3], of: 4, at: 1, to: &page).reaction == .content(id, [[1, 2, 3]], isComplete: true))
     }
@@ -252,14 +258,14 @@ import Testing
         guard case .offered(let id, _, let code) = reply.reaction else { throw MalformedInput("no offer") }
         #expect(code.description == second.code && second.code != first.code)
         page.machine.end(id, .declined)
-        #expect(try first.state(page.send("\(TestBrowser.path)/\(first.id)/s/0").body).phase == 2)
+        #expect(try first.state(page.send("\(TestBrowser.path)/\(first.id)/s/0").body).phase == .receiving)
     }
 
     @Test func `an offer while another one is open is rejected, and its number is used up`() throws {
         var (page, browser, _) = try accepted(4)
         #expect(browser.send(TestBrowser.offer([("b", 1)]), to: &page).status == .conflict)
-        #expect(browser.send([2], to: &page).status == .ok)
-        #expect(try browser.state(page.send("\(TestBrowser.path)/\(browser.id)/s/0").body).phase == 6)
+        #expect(browser.send(TestBrowser.cancel, to: &page).status == .ok)
+        #expect(try browser.state(page.send("\(TestBrowser.path)/\(browser.id)/s/0").body).phase == .cancelled)
     }
 
     @Test(
