@@ -472,6 +472,17 @@ struct BreakageTests {
 
     // MARK: Disks that come and go
 
+    @Test("an inbox that is gone with the folder around it is asked about as one whose disk may not be mounted")
+    func parentGone() throws {
+        let scratch = ScratchFolder()
+        scratch.makeFolder("disk")
+        let inbox = try InboxRig(scratch: scratch, inboxPath: scratch("disk/inbox")).inbox
+        try inbox.prepare()
+        #expect(rename(scratch("disk"), scratch("away")) == 0)
+        let error = #expect(throws: StorageError.self) { try inbox.prepare() }
+        #expect(error?.code == .notFound && error?.description.contains("is its disk still mounted?") == true)
+    }
+
     @Test(
         "an inbox that is unmounted is not made again underneath, and is found when it is back",
         .enabled(if: isRoot, "mounting needs root"))

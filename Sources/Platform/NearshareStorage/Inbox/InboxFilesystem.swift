@@ -82,8 +82,13 @@ final class InboxFilesystem: Sendable {
 
     private func create() throws(StorageError) {
         if let known = identity.withLock({ $0 }) {
-            let parent = try FileDescriptor.openDirectory(path: AbsolutePath.parent(of: path)).status()
-            guard !known.isMountPoint, parent.st_dev == known.device else {
+            var device: dev_t?
+            do throws(StorageError) {
+                device = try FileDescriptor.openDirectory(path: AbsolutePath.parent(of: path)).status().st_dev
+            } catch {
+                guard error.code == .notFound else { throw error }
+            }
+            guard !known.isMountPoint, device == known.device else {
                 throw StorageError(.notFound, "the inbox \(shown(path)) is gone; is its disk still mounted?")
             }
         }
