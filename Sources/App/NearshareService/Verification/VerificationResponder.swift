@@ -61,9 +61,7 @@ struct VerificationResponder: Sendable {
         // "Always" and a part are no answers to this question.
         case .yes, .always, .part:
             request.answer(matches: true)
-            if await !awaitPeer(of: request) {
-                reporter.report(.warning("\(name) is not verified: both users must confirm that the codes are the same"))
-            }
+            await awaitPeer(of: request)
         case .no:
             // Recorded first: the peer cannot rely on an answer that is not on disk.
             trust.recordMismatch(with: peer)
@@ -80,9 +78,8 @@ struct VerificationResponder: Sendable {
         }
     }
 
-    /// Waits for the peer's user after the local one has confirmed, and records the verified key.
-    /// - Returns: whether both users have confirmed.
-    private func awaitPeer(of request: VerificationRequest) async -> Bool {
+    /// Waits for the peer's user after the local one has confirmed, records the verified key, and reports the result in one line.
+    private func awaitPeer(of request: VerificationRequest) async {
         let peer = request.peer
         let name = trust.machine.shown(peer).name
         reporter.report(.notice(VerificationOperation.waitText(for: name)))
@@ -92,10 +89,9 @@ struct VerificationResponder: Sendable {
                 let store = try? trust.machine.trust.read()
                 reporter.report(.notice(VerificationOperation.successText(for: name, peer.id, in: store)))
             }
-            return true
-        case false?: reporter.report(.warning(VerificationOperation.denialText(of: name)))
-        case nil: reporter.report(.warning("the connection to \(name.shown) ended before an answer"))
+        case false?: reporter.report(.warning("not verified: \(VerificationOperation.denialText(of: name))"))
+        case nil:
+            reporter.report(.warning("\(name.shown) is not verified: the connection ended before its user confirmed the code"))
         }
-        return false
     }
 }
