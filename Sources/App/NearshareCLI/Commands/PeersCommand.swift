@@ -74,7 +74,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
                 throw CommandFailure(.usage, "comparing the short code needs a terminal")
             }
             if let (fingerprint, entry) = try machine.trust.read().peer(named: peer), let certificate = entry.certificate {
-                return try await verifyDevice(fingerprint, named: entry.name, certificate, on: machine, terminal)
+                return try await verifyDevice(fingerprint, named: entry.name, certificate: certificate, on: machine, terminal)
             }
             if let device = machine.localSendDevice(named: peer) { throw device.verificationRefusal }
             try await rejectPhone(on: machine)
@@ -97,12 +97,12 @@ struct PeersVerifyCommand: AsyncParsableCommand {
 
 extension PeersVerifyCommand {
     private func verifyDevice(
-        _ fingerprint: Fingerprint, named name: DisplayName, _ certificate: [UInt8], on machine: LocalMachine,
+        _ fingerprint: Fingerprint, named name: DisplayName, certificate: [UInt8], on machine: LocalMachine,
         _ terminal: TerminalDevice
     ) async throws {
         Console.notice("looking for \(name.shown)…")
         let verification = CertificateVerification(machine: machine, reporter: TextReporter(), log: global.logger)
-        try await verification.run(fingerprint, named: name, certificate) {
+        try await verification.run(fingerprint, named: name, certificate: certificate) {
             await YesNoPrompt.ask(
                 "\n    \(CertificateText.lines(certificate).joined(separator: "\n    "))\n\n\(name.quoted) should see the same "
                     + "fingerprint in the settings of LocalSend. Ask, do not guess.\nare they the same? [y]es, [n]o: ",

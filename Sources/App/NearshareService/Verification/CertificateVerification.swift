@@ -17,7 +17,7 @@ package struct CertificateVerification: Sendable {
     /// - Parameter ask: asks the user whether the certificates are the same.
     /// - Throws: ``CommandFailure`` with ``ExitStatus/notTrusted`` when they differ.
     package func run(
-        _ fingerprint: Fingerprint, named name: DisplayName, _ certificate: [UInt8], ask: () async -> Bool
+        _ fingerprint: Fingerprint, named name: DisplayName, certificate: [UInt8], ask: () async -> Bool
     ) async throws {
         if let other = try await otherCertificate(than: certificate, claiming: name) {
             throw CommandFailure(
