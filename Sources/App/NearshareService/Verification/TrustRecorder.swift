@@ -115,14 +115,14 @@ struct TrustRecorder: Sendable {
         guard let proven = peer.proven else {
             return reporter.report(.notice("\(peer.name.shown) has no key that could be blocked; its offer is declined"))
         }
-        let wasTrusted = (try? machine.trust.read())?[proven.fingerprint]?.isTrusted ?? false
+        let former = trustStatus(of: peer)
         update { trust in
             trust.recordContact(with: proven, named: peer.name, at: SystemClock.wall())
             trust.setBlocked(proven.fingerprint, to: true)
         }
         reporter.report(
             .notice(
-                "\(peer.name.identified(by: peer.id)) is blocked\(wasTrusted ? ", and no longer a friend or verified" : ""); "
+                "\(peer.name.identified(by: peer.id)) is \(former.blockedText); "
                     + "`nearshare peers unblock \(peer.id.hex)` unblocks it"))
     }
 
