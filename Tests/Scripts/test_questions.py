@@ -461,11 +461,20 @@ class CodeStory(Asked):
         self.assertEqual(5, ben.end())
         self.assertEqual(["seen"], self.trust(self.anna))
 
+    def test_K3_ctrl_c_is_no_answer_of_the_asked_user(self):
+        self.verified()
+        anna, ben = self.compare()
+        anna.press("\x03")
+        anna.end()
+        ben.wait_for("nothing was compared")
+        self.assertNotEqual(5, ben.end())
+        self.assertEqual((["verified"], ["verified"]), (self.trust(self.anna), self.trust(self.ben)))
+
     def test_a_question_is_closed_when_the_requesting_peer_disconnects(self):
         anna, ben = self.compare()
         ben.press("\x03")
         ben.end()
-        anna.wait_for("ben has withdrawn the request")
+        anna.wait_for("the connection to ben ended; nothing was compared")
         self.assertEqual([], self.trust(self.anna))
 
 

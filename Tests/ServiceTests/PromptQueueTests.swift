@@ -245,7 +245,7 @@ struct PromptQueueTests {
                     transfers.numbered.map { "\($0.number) \($0.label.text)" }
                 }
                 queue.close()
-                return await other == .no ? answers : []
+                return await other == .closed ? answers : []
             }
         }
         #expect(numbers == ["1 dan → x", "2 ben → a"])
@@ -383,7 +383,7 @@ struct PromptQueueTests {
         #expect(display.state.withLock { $0.prompt } == nil && display.state.withLock { $0.typed }.isEmpty)
     }
 
-    @Test("a terminal that is gone answers no, also to later questions")
+    @Test("a terminal that is gone gives no answer, also to later questions")
     func hangUp() async throws {
         let answers = try await running { queue in
             async let first = queue.ask(Question("accept?", about: "ben", subject: "ben\n"), until: Self.forever)
@@ -392,7 +392,7 @@ struct PromptQueueTests {
             let answer = await first
             return [answer, await queue.ask(Question("accept?", about: "cleo", subject: "cleo\n"), until: Self.forever)]
         }
-        #expect(answers == [.no, .no])
+        #expect(answers == [.closed, .closed])
     }
 
     @Test("T1: a typed line is escaped before it is shown")

@@ -22,6 +22,7 @@ private final class AnsweringDisplay: PromptDisplay {
     }
 
     var shown: String { shownTexts.withLock { $0.joined() } }
+    func hangUp() { sink.finish() }
 
     var redraws: Bool { true }
     let size = (columns: 80, rows: 24)
@@ -642,6 +643,42 @@ struct ReceiveControllerTests {
         #expect(reporter.names.filter { $0 == "accepted" }.isEmpty)
     }
 
+    /// A terminal whose user does not answer, and a stream that yields for each prompt.
+    private func unanswered() -> (display: AnsweringDisplay, prompts: AsyncStream<Void>) {
+        let (prompts, prompted) = AsyncStream.makeStream(of: Void.self)
+        let display = AnsweringDisplay { _ in
+            prompted.yield()
+            return nil
+        }
+        return (display, prompts)
+    }
+
+    @Test func `a stop by the system is no answer to an open offer`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let (display, prompts) = unanswered()
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, controller, node async throws in
+            let outcome = try await offer(ada, bea, listener) { _ in
+                for await _ in prompts { break }
+                controller.interrupt(node, .terminated)
+            }
+            #expect(outcome == .interrupted)
+        }
+        #expect(reporter.ended.map(\.outcome) == [.interrupted])
+    }
+
+    @Test func `a terminal that closes is no answer to an open offer: the user cannot be asked`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let (display, prompts) = unanswered()
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            let outcome = try await offer(ada, bea, listener) { _ in
+                for await _ in prompts { break }
+                display.hangUp()
+            }
+            #expect(outcome == .declined(.notAllowed))
+        }
+        #expect(reporter.ended.map(\.outcome) == [.declined(.notAllowed)])
+    }
+
     // MARK: Comparing codes
 
     /// Asks for a comparison as `ada`, and answers it there.
@@ -765,9 +802,32 @@ struct ReceiveControllerTests {
             _ = await isAsked.value
             controller.interrupt(node, .cancelled)
             let message = try await failure?.message
-            #expect(message == "nothing was compared: the connection to bea has ended; try again")
+            // The end of the node, or the end of the question.
+            #expect(message?.hasPrefix("nothing was compared: ") == true)
         }
         #expect(try ada.trust(in: bea.fingerprint) == nil)
+    }
+
+    @Test(
+        "K3: neither Ctrl-C nor the end of the terminal is an answer about the codes: a verified peer stays verified",
+        arguments: [true, false])
+    func closedQuestion(isInterrupted: Bool) async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        try bea.introduce(ada.fingerprint, as: "ada")
+        try bea.machine.trust.update { _ = $0.setDeviceVerified(ada.fingerprint, true) }
+        let (display, prompts) = unanswered()
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, controller, node async throws in
+            try await withNode(try ada.settings()) { other in
+                try await other.withConnection(to: bea.destination(listener)) { connection in
+                    try await connection.requestVerification()
+                    for await _ in prompts { break }
+                    if isInterrupted { controller.interrupt(node, .cancelled) } else { display.hangUp() }
+                    await #expect(throws: NodeError.self) { try await connection.peerConfirmation }
+                }
+            }
+        }
+        #expect(try bea.trust(in: ada.fingerprint) == .verified)
+        #expect(!reporter.notices.contains { $0.contains("the codes were not the same") })
     }
 
     @Test("K3: a peer whose user never answers keeps the other user waiting for a while only")

@@ -170,10 +170,10 @@ final class HotspotResponder: Sendable {
                 return .interrupted
             })
         switch answer {
-        case .yes, .always, .part: return nil
+        case .yes: return nil
         case .no: return HotspotStep(.abandoned, with: peer.id, because: .declined)
-        // Nothing shows the question any more.
-        case .unwatched: return HotspotStep(.abandoned, with: peer.id, because: .unavailable)
+        // The last two are not offered by this question.
+        case .unwatched, .closed, .always, .part: return HotspotStep(.abandoned, with: peer.id, because: .unavailable)
         case .block:
             context.trust.block(peer)
             return HotspotStep(.abandoned, with: peer.id, because: .declined)

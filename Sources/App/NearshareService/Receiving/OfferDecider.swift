@@ -23,6 +23,8 @@ final class OfferDecider: Sendable {
             policy: AcceptancePolicy, part: OfferPart? = nil, reserved: UInt64? = nil, consent: Consent, number: Int? = nil)
         case decline(DeclineReason, detail: String? = nil, wasPrompted: Bool, isSilent: Bool = false)
         case ended(TransferOutcome)
+        /// No user answers the question any more.
+        case closed
     }
 
     /// An attempt that has moved nothing for this time gives way to the next one of the same content: its sender has noticed that
@@ -137,7 +139,7 @@ final class OfferDecider: Sendable {
                     })
             })
         // The peer was blocked meanwhile: by another command, or with the question about another offer.
-        if answer != .block, invitation.currentEnd == nil, isBlocked(peer) {
+        if answer != .block, answer != .closed, invitation.currentEnd == nil, isBlocked(peer) {
             return .decline(.declined, detail: "it is blocked", wasPrompted: true)
         }
         switch answer {
@@ -162,6 +164,7 @@ final class OfferDecider: Sendable {
             if peer.foreign == nil { trust.block(peer) } else { blockForeign(peer) }
             return .decline(.declined, wasPrompted: true)
         case .ended(let outcome): return .ended(outcome)
+        case .closed: return .closed
         // Decided anew, as an offer that arrives when no user can be asked.
         case .unwatched: return await decide(invitation, isNew: isNew)
         }

@@ -17,6 +17,8 @@ package final class PromptQueue: Sendable {
         case ended(TransferOutcome)
         /// Nothing shows the question any more.
         case unwatched
+        /// No user will answer: the process stops, or the terminal has closed. Says nothing about what the user wants.
+        case closed
     }
 
     private typealias Reply = CheckedContinuation<Answer, Never>
@@ -53,7 +55,7 @@ package final class PromptQueue: Sendable {
         var blockTarget: Int?
         /// The time at which a question last ended without an answer.
         var lastEnd: MonotonicInstant?
-        /// Whether reading of answers has ended.
+        /// Whether no more answers are read.
         var isClosed = false
         /// Whether a line has said how a transfer is cancelled, where no prompt does.
         var isCancelExplained = false
@@ -98,7 +100,7 @@ package final class PromptQueue: Sendable {
         close()
     }
 
-    /// Answers all questions with no, also later ones: the user wants to stop.
+    /// Ends all questions with ``Answer/closed``, also later ones.
     package func close() {
         let open = state.withLock { state in
             state.isClosed = true
@@ -106,7 +108,7 @@ package final class PromptQueue: Sendable {
             defer { updatePrompt(state) }
             return state.prompts.removeAll()
         }
-        for prompt in open { end(prompt, .no) }
+        for prompt in open { end(prompt, .closed) }
     }
 
     private func end(_ prompt: PendingPrompts<Reply>.Prompt, _ answer: Answer) {
@@ -148,7 +150,7 @@ package final class PromptQueue: Sendable {
                     }
                     return number
                 }
-                guard let number else { return continuation.resume(returning: .no) }
+                guard let number else { return continuation.resume(returning: .closed) }
                 group.addTask {
                     if let outcome = await end() { self.resolve(number, .ended(outcome)) }
                 }

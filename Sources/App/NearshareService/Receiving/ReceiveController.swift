@@ -6,12 +6,18 @@ package final class ReceiveController: Sendable {
     private struct State {
         /// Whether ``Interruption/terminated`` ends the process.
         var isTerminated = false
+        /// Whether the user has stopped the process with Ctrl-C.
+        var isCancelled = false
+        /// Whether the node stops.
+        var isStopping = false
         /// The status of the first completed transfer, or else of the last one; nil before the end of one.
         var status: ExitStatus?
         /// Offers that are not answered yet, and accepted transfers.
         var openCount = 0
         /// Called when there are none any more.
         var whenIdle: (@Sendable () -> Void)?
+        /// Offers without an answer when the node began to stop: one that is released is declined.
+        var unanswered: [Invitation] = []
     }
 
     private let destination: ReceiveDestination
@@ -83,7 +89,8 @@ package final class ReceiveController: Sendable {
                         if endsReceiving, self.endsAfterFirst { node.beginShutdown() }
                     }
                 }
-                // The node is stopping: no open question keeps it.
+                // No open question keeps the node.
+                self.state.withLock { $0.isStopping = true }
                 self.prompts.close()
             }
             group.cancelAll()
@@ -115,12 +122,12 @@ package final class ReceiveController: Sendable {
     /// senders look for the receiver again for a while.
     package func interrupt(_ node: Node, _ cause: Interruption) {
         guard cause == .cancelled else {
-            state.withLock { $0.isTerminated = true }
+            state.withLock { ($0.isTerminated, $0.isStopping) = (true, true) }
             node.beginShutdown()
-            // The links of the prompts are closed already: no peer is told that the user has declined.
             prompts.close()
             return
         }
+        state.withLock { $0.isCancelled = true }
         running.cancelAll()
         prompts.close()
         node.beginShutdown()
@@ -147,7 +154,32 @@ package final class ReceiveController: Sendable {
             let reservation = QuotaReservation(
                 reserved, for: invitation.peer.fingerprint, at: invitation.peer.quotaSource, policy)
             return await receive(invitation, part: part, reservation: reservation, consent: consent, number: number)
+        case .closed:
+            endUnanswered(invitation)
+            return false
         }
+    }
+
+    /// Ends an invitation whose question was closed. Ctrl-C declines it; the end of the node or of the terminal is no answer of the
+    /// user.
+    private func endUnanswered(_ invitation: Invitation) {
+        let (isCancelled, isStopping) = state.withLock { ($0.isCancelled, $0.isStopping) }
+        let end: (outcome: TransferOutcome, detail: String?) =
+            if isCancelled {
+                (.declined(.declined), nil)
+            } else if isStopping {
+                (.interrupted, "stopped with this command")
+            } else {
+                (.declined(.notAllowed), "the terminal has closed: the user cannot be asked")
+            }
+        if case .declined(let reason) = end.outcome {
+            decline(invitation, reason, wasPrompted: true)
+        } else {
+            // Its sender learns it from the end of the link.
+            state.withLock { $0.unanswered.append(invitation) }
+        }
+        recorder.recordUnreceived(invitation, end.outcome)
+        recorder.reportEnd(of: invitation, end.outcome, detail: end.detail)
     }
 
     private func decline(_ invitation: Invitation, _ reason: DeclineReason, wasPrompted: Bool) {

@@ -149,11 +149,12 @@ package final class PageSendOperation: Sendable {
         let answer = await prompts.ask(
             Question("send it?", about: name, subject: subject), number: number, until: { await request.ended })
         switch answer {
-        case .yes, .always, .part: return true
+        case .yes: return true
         case .block:
             state.withLock { $0.blocked.insert(request.peer) }
             return false
-        case .no, .ended, .unwatched: return false
+        // A browser gets nothing without an answer. The last two are not offered by this question.
+        case .no, .ended, .unwatched, .closed, .always, .part: return false
         }
     }
 

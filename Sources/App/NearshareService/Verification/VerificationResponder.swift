@@ -58,8 +58,7 @@ struct VerificationResponder: Sendable {
             return request.declineUnattended()
         }
         switch answer {
-        // "Always" and a part are no answers to this question.
-        case .yes, .always, .part:
+        case .yes:
             request.answer(matches: true)
             await awaitPeer(of: request)
         case .no:
@@ -73,8 +72,9 @@ struct VerificationResponder: Sendable {
             request.answer(matches: false)
         case .ended(.declined):
             reporter.report(.warning("not verified: \(VerificationOperation.denialText(of: givenName))"))
-        case .ended: reporter.report(.notice("\(name) has withdrawn the request; nothing was compared"))
-        case .unwatched: request.declineUnattended()
+        case .ended: reporter.report(.notice("the connection to \(name) ended; nothing was compared"))
+        // A "no" would mean that the codes differ. The last two are not offered by this question.
+        case .unwatched, .closed, .always, .part: request.declineUnattended()
         }
     }
 
