@@ -364,6 +364,8 @@ import Testing
         book.recordContact(with: eve, named: try DisplayName("Eve"), at: now)
         book.setBlocked(eve.fingerprint, to: true)
         book.recordMismatch(with: eve)
+        let isVerified = book.recordVerification(of: eve, named: try DisplayName("Eve"), at: now)
+        #expect(!isVerified)
         #expect(book.trustStatus(of: eve, claiming: nil).isBlocked)
     }
 
@@ -517,5 +519,7 @@ import Testing
         var chosen = try book(TrustStore.capacity) { _ in true }
         chosen.recordContact(with: try peer(10), named: Self.ada, at: now)
         #expect(chosen[try peer(10).fingerprint] == nil)
+        let isVerified = chosen.recordVerification(of: try peer(10), named: Self.ada, at: now)
+        #expect(!isVerified)
     }
 }

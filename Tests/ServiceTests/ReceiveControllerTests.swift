@@ -679,6 +679,33 @@ struct ReceiveControllerTests {
         #expect(reporter.ended.map(\.outcome) == [.declined(.notAllowed)])
     }
 
+    // MARK: A full address book
+
+    /// Fills the address book with peers that the user has named.
+    private func fillAddressBook(of user: StageUser) throws {
+        let names = try (0..<TrustStore.capacity).map { try DisplayName("Peer \($0)") }
+        try user.machine.trust.update { trust in
+            for (number, name) in names.enumerated() {
+                let bytes = UInt64(number).bigEndianBytes + [UInt8](repeating: 1, count: 24)
+                if let key = Fingerprint(bytes: bytes) {
+                    _ = trust.introduce(key, claiming: name, as: name, at: WallTime(milliseconds: 1))
+                }
+            }
+        }
+    }
+
+    @Test("R6: with a full address book the user learns that a peer is not blocked")
+    func blockWithoutRoom() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        try fillAddressBook(of: bea)
+        _ = try await receiving(bea, accept: .ask, display: AnsweringDisplay { _ in "b" }) { listener, _, _ async throws in
+            #expect(try await offer(ada, bea, listener) == .declined(.declined))
+        }
+        #expect(try bea.trust(in: ada.fingerprint) == nil)
+        #expect(reporter.warnings.contains { $0.contains("could not be blocked, so only this request is declined") })
+        #expect(!reporter.notices.contains { $0.contains("is blocked") })
+    }
+
     // MARK: Comparing codes
 
     /// Asks for a comparison as `ada`, and answers it there.

@@ -153,7 +153,8 @@ package struct ContactDirectory: Sendable {
     }
 
     /// Records that a peer has proven the keys of the verification link that the user has received.
-    func recordVerification(of peer: AuthenticatedPeer, named name: DisplayName) throws(StorageError) {
+    /// - Returns: false when the peer is blocked, or the trust store is full.
+    func recordVerification(of peer: AuthenticatedPeer, named name: DisplayName) throws(StorageError) -> Bool {
         try machine.trust.update { $0.recordVerification(of: peer, named: name, at: SystemClock.wall()) }
     }
 

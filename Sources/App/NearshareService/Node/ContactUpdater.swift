@@ -177,7 +177,10 @@ final class ContactUpdater: Sendable {
             throw ControlFailure(
                 .unavailable, "\(peer.name.shown) has not proven that it holds the keys of the link; ask for a new one")
         }
-        try directory.recordVerification(of: proven, named: peer.name)
+        guard try directory.recordVerification(of: proven, named: peer.name) else {
+            let latest = try directory.snapshot().contact(id)
+            throw latest.trustStatus.isBlocked ? ControlFailure.blocked(latest) : Self.addressBookFull
+        }
         return try await publishChange(of: id)
     }
 }

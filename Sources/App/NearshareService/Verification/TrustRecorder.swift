@@ -37,10 +37,14 @@ struct TrustRecorder: Sendable {
     }
 
     /// Records that both users have confirmed the short code.
-    /// - Returns: whether the store was written.
+    /// - Returns: whether the key is verified now. False for a blocked peer, with a full address book, and where the file could not be
+    ///   written.
     func recordVerification(of peer: Peer) -> Bool {
         guard let proven = peer.proven else { return false }
-        return update { $0.recordVerification(of: proven, named: peer.name, at: SystemClock.wall()) }
+        let isVerified = try? machine.trust.update {
+            $0.recordVerification(of: proven, named: peer.name, at: SystemClock.wall())
+        }
+        return isVerified == true
     }
 
     /// Records that the short codes differed.
@@ -115,26 +119,29 @@ struct TrustRecorder: Sendable {
         guard let proven = peer.proven else {
             return reporter.report(.notice("\(peer.name.shown) has no key that could be blocked; its offer is declined"))
         }
+        let name = peer.name.identified(by: peer.id)
         let former = trustStatus(of: peer)
-        update { trust in
+        let isBlocked = try? machine.trust.update { trust in
             trust.recordContact(with: proven, named: peer.name, at: SystemClock.wall())
-            trust.setBlocked(proven.fingerprint, to: true)
+            return trust.setBlocked(proven.fingerprint, to: true)
+        }
+        guard isBlocked == true else {
+            return reporter.report(
+                .warning(
+                    "\(name) could not be blocked, so only this request is declined: the address book is full or not writable; "
+                        + "`nearshare peers forget` makes room"))
         }
         reporter.report(
             .notice(
-                "\(peer.name.identified(by: peer.id)) is \(former.blockedText); "
+                "\(name) is \(former.blockedText); "
                     + "`nearshare peers unblock \(peer.id.hex)` unblocks it"))
     }
 
-    /// - Returns: whether the store was written.
-    @discardableResult
-    private func update(_ body: (inout TrustStore) -> Void) -> Bool {
+    private func update(_ body: (inout TrustStore) -> Void) {
         do {
             try machine.trust.update(body)
-            return true
         } catch {
             reporter.report(.warning("\(error)"))
-            return false
         }
     }
 }

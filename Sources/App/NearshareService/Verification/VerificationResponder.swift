@@ -88,6 +88,11 @@ struct VerificationResponder: Sendable {
             if trust.recordVerification(of: peer) {
                 let store = try? trust.machine.trust.read()
                 reporter.report(.notice(VerificationOperation.successText(for: name, peer.id, in: store)))
+            } else {
+                reporter.report(
+                    .warning(
+                        "\(name.shown) could not be marked as verified: it is blocked, or the address book is full or not "
+                            + "writable"))
             }
         case false?: reporter.report(.warning("not verified: \(VerificationOperation.denialText(of: name))"))
         case nil:

@@ -244,10 +244,13 @@ package struct TrustStore: Sendable, Hashable {
     }
 
     /// Records that both users have compared the short authentication string on the peer's link, and it matched.
-    package mutating func recordVerification(of peer: AuthenticatedPeer, named name: DisplayName, at now: WallTime) {
+    /// - Returns: false when the peer is blocked, or the store is full of peers that the user has decided about.
+    @discardableResult
+    package mutating func recordVerification(of peer: AuthenticatedPeer, named name: DisplayName, at now: WallTime) -> Bool {
         record(peer.fingerprint, named: name, at: now)
         _ = update(peer.fingerprint) { if $0.trust != .blocked { $0.trust = .verified } }
         endNameContest(of: peer.fingerprint)
+        return entries[peer.fingerprint]?.trust == .verified
     }
 
     /// Records that the short authentication string on the peer's link did not match, which revokes an earlier verification.
