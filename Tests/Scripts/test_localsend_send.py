@@ -440,6 +440,29 @@ class SendStory(Story):
         terminal.wait_for(rf"looking for \S*{self.alias.split()[0]}[\s\S]*another\s+certificate\s+since\s+you\s+met")
         self.assertEqual(5, terminal.end())
 
+    def test_F16_verification_looks_for_the_whole_name_that_the_device_claims(self):
+        device, known = self.device(), self.alias
+        self.assertCode(0, self.send(self.file("a", 10)))
+        device.close()
+        local = f"mum {self.random.getrandbits(40):010x}"
+        # The device is away. Another one has a name that begins with its name, or the name that the user has given it.
+        for text, alias in ((known, f"{known} 12"), (local, local)):
+            if text == local:
+                self.assertCode(0, self.anna.run("peers", "rename", known, local))
+            self.certificate, self.alias = Certificate(self.place), alias
+            other = self.device()
+            terminal = self.terminal("peers", "verify", text)
+            terminal.wait_for(r"are they the same\?")
+            terminal.press("\x03")
+            terminal.end()
+            other.close()
+        # The device itself, which the user has renamed, has another certificate.
+        self.certificate, self.alias = Certificate(self.place), known
+        self.device()
+        terminal = self.terminal("peers", "verify", local)
+        terminal.wait_for(r"another\s+certificate\s+since\s+you\s+met")
+        self.assertEqual(5, terminal.end())
+
     # Messages and voice notes
 
     def test_messages_are_refused_with_what_can_be_sent(self):

@@ -706,6 +706,21 @@ struct ReceiveControllerTests {
         #expect(!reporter.notices.contains { $0.contains("is blocked") })
     }
 
+    @Test("R6, K3: with a full address book both users learn that the key is not verified")
+    func verificationWithoutRoom() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        try fillAddressBook(of: ada)
+        try fillAddressBook(of: bea)
+        _ = try await receiving(bea, accept: .ask, display: AnsweringDisplay { _ in "y" }) { listener, _, _ async throws in
+            let failure = try await verify(ada, bea, listener) { true }
+            #expect(failure?.status == .noSpace)
+            _ = await reporter.next { event in
+                if case .warning(let line) = event, line.contains("could not be marked as verified") { true } else { nil }
+            }
+        }
+        #expect(!reporter.notices.contains { $0.contains("is verified") })
+    }
+
     // MARK: Comparing codes
 
     /// Asks for a comparison as `ada`, and answers it there.
@@ -770,7 +785,7 @@ struct ReceiveControllerTests {
     /// Verifies `bea` as `ada` does, whose user is asked.
     private func verify(
         _ ada: StageUser, _ bea: StageUser, _ listener: Listener, after refusalTime: Duration = .zero,
-        confirmedWithin confirmation: Duration = .seconds(60), ask: @escaping @Sendable () async -> Bool
+        confirmedWithin confirmation: Duration = .seconds(60), ask: @escaping @Sendable () async -> Bool?
     ) async throws -> CommandFailure? {
         var timeouts = VerificationOperation.Timeouts()
         (timeouts.refusal, timeouts.confirmation) = (refusalTime, confirmation)
@@ -855,6 +870,19 @@ struct ReceiveControllerTests {
         }
         #expect(try bea.trust(in: ada.fingerprint) == .verified)
         #expect(!reporter.notices.contains { $0.contains("the codes were not the same") })
+    }
+
+    @Test("K3: the end of the terminal is no answer of the user who compares, and revokes no verification")
+    func unansweredQuestion() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        try ada.introduce(bea.fingerprint, as: "bea")
+        try ada.machine.trust.update { _ = $0.setDeviceVerified(bea.fingerprint, true) }
+        let (display, _) = unanswered()
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            let failure = try await verify(ada, bea, listener) { nil }
+            #expect(failure?.message == "nothing was compared: the question was not answered")
+        }
+        #expect(try ada.trust(in: bea.fingerprint) == .verified)
     }
 
     @Test("K3: a peer whose user never answers keeps the other user waiting for a while only")

@@ -194,9 +194,9 @@ private final class PseudoTerminal: Sendable {
     func withdrawnQuestion() async throws {
         let terminal = try PseudoTerminal()
         let device = terminal.device
-        let question = Task { await YesNoPrompt.ask("sure? ", on: device) }
+        let question = Task { await YesNoPrompt.answer(to: "sure? ", on: device) }
         question.cancel()
-        #expect(await !question.value)
+        #expect(await question.value == nil)
         device.write("ended\n")
         #expect(await terminal.output(through: "ended\r\n").hasSuffix("sure? \r\nended\r\n"))
     }
@@ -216,9 +216,11 @@ private final class PseudoTerminal: Sendable {
         #expect(await question.value)
     }
 
-    @Test("a question that is not answered in time is answered with no")
+    @Test("a question that is not answered in time has no answer, and permits nothing")
     func questionWithTimeout() async throws {
         let terminal = try PseudoTerminal()
+        #expect(await YesNoPrompt.answer(to: "first? ", on: terminal.device, timeout: .milliseconds(1)) == nil)
+        _ = await terminal.output(through: "no answer within 0:00\r\n")
         #expect(await !YesNoPrompt.ask("sure? ", on: terminal.device, timeout: .milliseconds(1)))
         #expect(await terminal.output(through: "0:00\r\n").hasSuffix("sure? \r\nno answer within 0:00\r\n"))
     }

@@ -74,7 +74,7 @@ struct PeersVerifyCommand: AsyncParsableCommand {
                 throw CommandFailure(.usage, "comparing the short code needs a terminal")
             }
             if let (fingerprint, entry) = try machine.trust.read().peer(named: peer), let certificate = entry.certificate {
-                return try await verifyDevice(fingerprint, named: entry.name, certificate: certificate, on: machine, terminal)
+                return try await verifyDevice(fingerprint, of: entry, certificate: certificate, on: machine, terminal)
             }
             if let device = machine.localSendDevice(named: peer) { throw device.verificationRefusal }
             try await rejectPhone(on: machine)
@@ -85,8 +85,9 @@ struct PeersVerifyCommand: AsyncParsableCommand {
             let operation = VerificationOperation(machine: machine, reporter: TextReporter())
             try await connector.connect(to: peer, interruption: SignalInterruption()) { connection in
                 try await operation.run(over: connection) { code, name in
-                    await YesNoPrompt.ask(
-                        "\n    \(code)\n\n\(name.besideCode(of: connection.proven.id)) should see the same eight digits in the question that "
+                    let quoted = name.besideCode(of: connection.proven.id)
+                    return await YesNoPrompt.answer(
+                        to: "\n    \(code)\n\n\(quoted) should see the same eight digits in the question that "
                             + "`nearshare receive`, `chat` or `mesh run` shows there, and answers it there; a `peers verify` "
                             + "there shows other digits. Ask, do not guess.\nare they the same? [y]es, [n]o: ", on: terminal)
                 }
@@ -97,16 +98,17 @@ struct PeersVerifyCommand: AsyncParsableCommand {
 
 extension PeersVerifyCommand {
     private func verifyDevice(
-        _ fingerprint: Fingerprint, named name: DisplayName, certificate: [UInt8], on machine: LocalMachine,
+        _ fingerprint: Fingerprint, of entry: TrustStore.Entry, certificate: [UInt8], on machine: LocalMachine,
         _ terminal: TerminalDevice
     ) async throws {
+        let name = entry.name
         Console.notice("looking for \(name.shown)…")
         let verification = CertificateVerification(machine: machine, reporter: TextReporter(), log: global.logger)
-        try await verification.run(fingerprint, named: name, certificate: certificate) {
-            await YesNoPrompt.ask(
-                "\n    \(CertificateText.lines(certificate).joined(separator: "\n    "))\n\n\(name.quoted) should see the same "
-                    + "fingerprint in the settings of LocalSend. Ask, do not guess.\nare they the same? [y]es, [n]o: ",
-                on: terminal)
+        try await verification.run(fingerprint, of: entry, certificate: certificate) {
+            let lines = CertificateText.lines(certificate).joined(separator: "\n    ")
+            return await YesNoPrompt.answer(
+                to: "\n    \(lines)\n\n\(name.quoted) should see the same fingerprint in the settings of LocalSend. "
+                    + "Ask, do not guess.\nare they the same? [y]es, [n]o: ", on: terminal)
         }
     }
 

@@ -14,20 +14,28 @@ package struct CertificateVerification: Sendable {
         (self.machine, self.reporter, self.log) = (machine, reporter, log)
     }
 
-    /// - Parameter ask: asks the user whether the certificates are the same.
+    /// - Parameters:
+    ///   - entry: the device in the trust store.
+    ///   - ask: asks the user whether the certificates are the same, and returns nil for no answer.
     /// - Throws: ``CommandFailure`` with ``ExitStatus/notTrusted`` when they differ.
     package func run(
-        _ fingerprint: Fingerprint, named name: DisplayName, certificate: [UInt8], ask: () async -> Bool
+        _ fingerprint: Fingerprint, of entry: TrustStore.Entry, certificate: [UInt8], ask: () async -> Bool?
     ) async throws {
-        if let other = try await otherCertificate(than: certificate, claiming: name) {
+        let name = entry.name
+        if let other = try await otherCertificate(than: certificate, of: fingerprint.peerID, claiming: entry.claimedName) {
             throw CommandFailure(
                 .notTrusted,
                 "not verified: \(name.shown) has another certificate since you met it (\(CertificateText.short(certificate)), now "
                     + "\(CertificateText.short(other))); if it is a new device, or LocalSend was installed again, `nearshare peers forget "
                     + "\(fingerprint.peerID)`, and send something to it; otherwise another device uses the name")
         }
-        let isSame = await ask()
-        guard try machine.trust.update({ $0.setDeviceVerified(fingerprint, isSame) }) else {
+        // A "no" would revoke an earlier verification.
+        guard let isSame = await ask() else { throw VerificationOperation.unanswered }
+        let stored = try machine.trust.update { trust in
+            trust.setDeviceVerified(fingerprint, isSame)
+            return trust[fingerprint]?.trust
+        }
+        guard let recorded = stored else {
             throw CommandFailure(.failure, "\(name.shown) is not known any more; another command has removed it")
         }
         guard isSame else {
@@ -36,12 +44,14 @@ package struct CertificateVerification: Sendable {
                 "the certificates differ: another device was reached by the name \(name.shown); "
                     + "`nearshare peers forget \(fingerprint.peerID)` removes it")
         }
+        guard recorded == .verified else { throw ControlFailure.blocked(name, fingerprint.peerID) }
         reporter.report(.notice(VerificationOperation.successText(for: name)))
     }
 
-    /// The certificate that a device of this name announces, where none nearby announces the known one.
+    /// The certificate that a device announces with the whole name which the known device has claimed, where none nearby announces
+    /// the known one.
     private func otherCertificate(
-        than certificate: [UInt8], claiming name: DisplayName
+        than certificate: [UInt8], of id: PeerID, claiming name: DisplayName
     ) async throws -> [UInt8]? {
         guard let security = machine.localSendSecurityIfAvailable(log: log) else { return nil }
         let settings = try machine.nodeSettings(
@@ -50,7 +60,8 @@ package struct CertificateVerification: Sendable {
             node.findLocalSendDevices(security)
             var seen: [[UInt8]] = []
             do {
-                seen = try await [node.find(name.claimed, timeout: Self.timeout, on: [.network])].compactMap(\.certificate)
+                let found = try await node.find(name.claimed, timeout: Self.timeout, on: [.network], knownAs: [id])
+                seen = [found].compactMap(\.certificate)
             } catch NodeError.ambiguous(_, let peers) {
                 seen = peers.compactMap(\.certificate)
             } catch NodeError.notFound {

@@ -29,12 +29,12 @@ package struct VerificationOperation: Sendable {
         self.timeouts = timeouts
     }
 
-    /// - Parameter ask: asks the local user whether the code is the same at the peer. Cancelled when the peer answers no, or
-    ///   the connection ends.
+    /// - Parameter ask: asks the local user whether the code is the same at the peer, and returns nil for no answer. Cancelled when
+    ///   the peer answers no, or the connection ends.
     /// - Throws: ``CommandFailure`` with ``ExitStatus/notTrusted`` when one of the users denies; ``NodeError`` when the
     /// connection ends, or the peer does not answer in time.
     package func run(
-        over connection: Connection, ask: @escaping @Sendable (ShortAuthenticationDigits, DisplayName) async -> Bool
+        over connection: Connection, ask: @escaping @Sendable (ShortAuthenticationDigits, DisplayName) async -> Bool?
     ) async throws {
         let claimedName = try await connection.peerName
         let name = machine.name(of: connection.proven.fingerprint, claiming: claimedName)
@@ -70,19 +70,30 @@ package struct VerificationOperation: Sendable {
             try machine.trust.update { $0.recordMismatch(with: connection.proven) }
             throw CommandFailure(.notTrusted, "not verified: \(Self.denialText(of: name))")
         }
-        try machine.trust.update { $0.recordVerification(of: connection.proven, named: claimedName, at: SystemClock.wall()) }
+        let isVerified = try machine.trust.update {
+            $0.recordVerification(of: connection.proven, named: claimedName, at: SystemClock.wall())
+        }
+        guard isVerified else { throw try failureToRecord(connection.proven.fingerprint, name) }
         reporter.report(.notice(Self.successText(for: name, connection.proven.id, in: try? machine.trust.read())))
     }
 
+    /// The reason why the store has not recorded a verification.
+    private func failureToRecord(_ fingerprint: Fingerprint, _ name: DisplayName) throws -> any Error {
+        guard try machine.trust.read()[fingerprint]?.trust == .blocked else { return CommandFailure.addressBookFull }
+        return ControlFailure.blocked(name, fingerprint.peerID)
+    }
+
     /// The local user's answer; nil when the peer has answered no in the meantime.
-    /// - Throws: ``NodeError`` when the connection ends first.
+    /// - Throws: ``NodeError`` when the connection ends first; ``CommandFailure`` when the user does not answer.
     private func answer(
-        on connection: Connection, _ name: DisplayName, _ ask: @escaping @Sendable () async -> Bool
+        on connection: Connection, _ name: DisplayName, _ ask: @escaping @Sendable () async -> Bool?
     ) async throws -> Bool? {
         try await firstResult(
             of: {
                 try await Task.sleep(for: timeouts.refusal)
-                return await ask()
+                // A "no" would mean that the codes differ.
+                guard let isSame = await ask() else { throw Self.unanswered }
+                return isSame
             },
             {
                 // A confirmation by the peer leaves the question open; the end of the connection closes it.
@@ -107,6 +118,9 @@ package struct VerificationOperation: Sendable {
         guard error.isTransient else { return error }
         return .connectionLost("nothing was compared: the connection to \(name.shown) has ended; try again")
     }
+
+    /// The failure of a comparison whose question the user has not answered: the terminal has closed.
+    static let unanswered = CommandFailure(.interrupted, "nothing was compared: the question was not answered")
 
     static func waitText(for name: DisplayName) -> String { "waiting for \(name.shown) to confirm it as well…" }
     static func successText(for name: DisplayName) -> String { "\(name.shown) is verified" }

@@ -7,16 +7,22 @@ package enum YesNoPrompt {
         case timedOut
     }
 
+    /// Asks for a consent, see ``answer(to:on:timeout:)``.
+    /// - Returns: false also without an answer.
+    package static func ask(_ question: String, on terminal: TerminalDevice, timeout: Duration? = nil) async -> Bool {
+        await answer(to: question, on: terminal, timeout: timeout) ?? false
+    }
+
     /// Asks on the terminal, below the progress and other output, after the questions that are open, and waits for the answer.
     /// - Parameters:
     ///   - question: ends with the possible answers; shown again after an empty line, and after a return to the foreground.
     ///   - timeout: since the question is shown; nil without a limit.
-    /// - Returns: false also at the timeout, when the terminal closes, or the task is cancelled.
-    package static func ask(_ question: String, on terminal: TerminalDevice, timeout: Duration? = nil) async -> Bool {
-        await QuestionTurn.run { await askAlone(question, on: terminal, timeout: timeout) } ?? false
+    /// - Returns: nil at the timeout, when the terminal closes, and when the task is cancelled.
+    package static func answer(to question: String, on terminal: TerminalDevice, timeout: Duration? = nil) async -> Bool? {
+        await QuestionTurn.run { await askAlone(question, on: terminal, timeout: timeout) } ?? nil
     }
 
-    private static func askAlone(_ question: String, on terminal: TerminalDevice, timeout: Duration?) async -> Bool {
+    private static func askAlone(_ question: String, on terminal: TerminalDevice, timeout: Duration?) async -> Bool? {
         // Input from before the question was meant for something else: peers choose when some questions are asked.
         terminal.discardInput()
         let (inputs, continuation) = AsyncStream.makeStream(of: Input.self)
@@ -31,15 +37,15 @@ package enum YesNoPrompt {
                     continuation.yield(.timedOut)
                 }
             }
-            let answer = await answer(to: question, from: inputs, on: terminal, timeout: timeout)
+            let answer = await readAnswer(to: question, from: inputs, on: terminal, timeout: timeout)
             group.cancelAll()
             return answer
         }
     }
 
-    private static func answer(
+    private static func readAnswer(
         to question: String, from inputs: AsyncStream<Input>, on terminal: TerminalDevice, timeout: Duration?
-    ) async -> Bool {
+    ) async -> Bool? {
         let display = StatusDisplay.shared
         // Only the last line is a prompt, which is drawn again with each key.
         let lines = question.lines
@@ -57,7 +63,7 @@ package enum YesNoPrompt {
             guard case .key(let key) = input else {
                 display.recordAnswer()
                 terminal.writeWrapped("no answer within \(timeout?.asClock ?? "the time")\n")
-                return false
+                return nil
             }
             guard let key = AnswerKey(key) else { continue }
             guard let line = typed.handle(key) else {
@@ -75,7 +81,7 @@ package enum YesNoPrompt {
         }
         // Later text stands on a line of its own.
         display.recordAnswer()
-        return false
+        return nil
     }
 
     /// - Returns: nil for a line that is neither.
