@@ -34,6 +34,16 @@ import Testing
         #expect(try parse(words("peers forget anna"), as: PeersForgetCommand.self).peerArgument.peer == "anna")
     }
 
+    @Test(
+        "L1: a command whose process may become the node is confined",
+        arguments: [
+            "peers verify bitchat://verify?v=1", "message hi --to anna", "messages --follow", "chat anna", "mesh run",
+            "receive",
+        ])
+    func confined(_ line: String) throws {
+        #expect(try NearshareCommand.parseAsRoot(words(line)) is any ConfinedCommand)
+    }
+
     @Test func `the subcommands of keys are parsed`() throws {
         #expect(try parse(words("keys export --output a.keys"), as: KeysExportCommand.self).output == "a.keys")
         let imported: KeysImportCommand = try parse(words("keys import a.keys --for anna"))

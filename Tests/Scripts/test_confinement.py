@@ -1,6 +1,7 @@
 """The confined process: what the kernel says of each thread of a running node, its helper process, and what it is told where
 the kernel or the machine lacks something. What a confined process cannot do is tested by SandboxTests."""
 
+import json
 import os
 import pathlib
 import select
@@ -71,15 +72,24 @@ class ConfinedProcess(Story):
         self.assert_confined(chat.process.pid)
 
     def test_L1_every_thread_of_commands_that_run_the_node_meanwhile_is_confined(self):
+        self.anna.run("keys", "export")
+        link = json.loads(self.anna.run("identity", "qr", "--json").stdout)["link"]
         for peer, arguments in (
-            (self.anna, ("messages", "--follow", "--json")),
-            (self.ben, ("message", "hello", "--to", "0011223344556677", "--mode", "mesh", "--timeout", "600")),
+            # Looks for the owner of the link for three seconds.
+            (self.ben, ("peers", "verify", link)),
+            (self.anna, ("messages", "--follow", "--json", "--adapter", "none")),
+            (
+                self.ben,
+                ("message", "hello", "--to", "0011223344556677", "--mode", "mesh", "--timeout", "600", "--adapter", "none"),
+            ),
         ):
-            command = peer.start(*arguments, "--adapter", "none")
+            command = peer.start(*arguments)
             self.await_node(peer)
             self.assert_confined(command.process.pid)
             # So that types of received files are detected by workers.
             self.helper(command.process.pid)
+            if arguments[0] == "peers":
+                command.end()
 
     def test_L3_no_sandbox_keeps_all_rights(self):
         anna = self.anna.receive("--no-sandbox")

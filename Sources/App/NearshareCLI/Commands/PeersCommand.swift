@@ -47,7 +47,7 @@ struct PeersListCommand: AsyncParsableCommand {
     }
 }
 
-struct PeersVerifyCommand: AsyncParsableCommand {
+struct PeersVerifyCommand: ConfinedCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
         abstract: "Verify a peer's key by comparing the short code, or with a link from the peer's QR code.",
@@ -64,39 +64,45 @@ struct PeersVerifyCommand: AsyncParsableCommand {
         transform: PeerArgument.validated)
     var peer: String
 
+    @OptionGroup var sandbox: SandboxOptions
+
     @OptionGroup var global: GlobalOptions
 
-    func run() async throws {
-        try await runCommand {
-            let machine = try LocalMachine()
-            if peer.hasPrefix("bitchat:") { return try await verifyLink(on: machine) }
-            guard let terminal = TerminalDevice() else {
-                throw CommandFailure(.usage, "comparing the short code needs a terminal")
-            }
-            if let (fingerprint, entry) = try machine.trust.read().peer(named: peer), let certificate = entry.certificate {
-                return try await verifyDevice(fingerprint, of: entry, certificate: certificate, on: machine, terminal)
-            }
-            if let device = machine.localSendDevice(named: peer) { throw device.verificationRefusal }
-            try await rejectPhone(on: machine)
-            if LinkAddress(parsing: peer) == nil { Console.notice("looking for \(TerminalText.escaped(peer))…") }
-            let connector = PeerConnector(
-                machine: machine, interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger),
-                reporter: TextReporter(), log: global.logger)
-            let operation = VerificationOperation(machine: machine, reporter: TextReporter())
-            try await connector.connect(to: peer, interruption: SignalInterruption()) { connection in
-                try await operation.run(over: connection) { code, name in
-                    let quoted = name.besideCode(of: connection.proven.id)
-                    return await YesNoPrompt.answer(
-                        to: "\n    \(code)\n\n\(quoted) should see the same eight digits in the question that "
-                            + "`nearshare receive`, `chat` or `mesh run` shows there, and answers it there; a `peers verify` "
-                            + "there shows other digits. Ask, do not guess.\nare they the same? [y]es, [n]o: ", on: terminal)
-                }
-            }
-        }
+    func prepare() throws -> @Sendable () async throws -> Void {
+        guard peer.hasPrefix("bitchat:") else { return { try await compare() } }
+        // The keys of a link are proven in the mesh: this process runs the node where none runs.
+        let machine = try ConfinedMachine(sandbox, log: global.logger).machine
+        return { try await verifyLink(on: machine) }
     }
 }
 
 extension PeersVerifyCommand {
+    private func compare() async throws {
+        let machine = try LocalMachine()
+        guard let terminal = TerminalDevice() else {
+            throw CommandFailure(.usage, "comparing the short code needs a terminal")
+        }
+        if let (fingerprint, entry) = try machine.trust.read().peer(named: peer), let certificate = entry.certificate {
+            return try await verifyDevice(fingerprint, of: entry, certificate: certificate, on: machine, terminal)
+        }
+        if let device = machine.localSendDevice(named: peer) { throw device.verificationRefusal }
+        try await rejectPhone(on: machine)
+        if LinkAddress(parsing: peer) == nil { Console.notice("looking for \(TerminalText.escaped(peer))…") }
+        let connector = PeerConnector(
+            machine: machine, interface: nil, radio: LocalMachine.bluetoothOpener(log: global.logger),
+            reporter: TextReporter(), log: global.logger)
+        let operation = VerificationOperation(machine: machine, reporter: TextReporter())
+        try await connector.connect(to: peer, interruption: SignalInterruption()) { connection in
+            try await operation.run(over: connection) { code, name in
+                let quoted = name.besideCode(of: connection.proven.id)
+                return await YesNoPrompt.answer(
+                    to: "\n    \(code)\n\n\(quoted) should see the same eight digits in the question that "
+                        + "`nearshare receive`, `chat` or `mesh run` shows there, and answers it there; a `peers verify` "
+                        + "there shows other digits. Ask, do not guess.\nare they the same? [y]es, [n]o: ", on: terminal)
+            }
+        }
+    }
+
     private func verifyDevice(
         _ fingerprint: Fingerprint, of entry: TrustStore.Entry, certificate: [UInt8], on machine: LocalMachine,
         _ terminal: TerminalDevice
