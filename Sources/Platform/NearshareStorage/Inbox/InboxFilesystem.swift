@@ -4,8 +4,9 @@ internal import NearshareBase
 internal import NearshareInterfaces
 internal import Synchronization
 
-/// Opens the inbox directory and makes sure that it is still on the file system on which it was first seen: below the mount
-/// point of an unmounted disk, received files would soon be hidden.
+/// Opens the inbox directory, creates it if it is missing, and refuses it where its disk is no longer mounted: received files would
+/// soon be hidden below the mount point. Recognised are a mount point that is none any more, and a missing inbox whose parent is
+/// on another device than the inbox was. An inbox below a mount point is not told from a directory of the same path underneath.
 ///
 /// The directory is opened anew for each use: a descriptor held for hours would keep its file system from being unmounted.
 final class InboxFilesystem: Sendable {
@@ -33,7 +34,7 @@ final class InboxFilesystem: Sendable {
             return try checked(try FileDescriptor.openDirectory(path: path))
         } catch {
             guard error.code == .notFound else { throw error }
-            if isTaken { throw StorageError(.failed, "the inbox \(shown(path)) is not a folder; choose another path") }
+            if let obstacle { throw StorageError(.failed, "the inbox \(shown(path)) is \(obstacle)") }
             guard creating else { throw error }
             try create()
             return try checked(try FileDescriptor.openDirectory(path: path))
@@ -58,11 +59,14 @@ final class InboxFilesystem: Sendable {
         }
     }
 
-    /// Whether the path is that of a file, or of a symbolic link that leads to no folder.
-    private var isTaken: Bool {
+    /// The file or symbolic link in the place of the inbox, in words with a remedy; nil for none.
+    private var obstacle: String? {
         var status = stat()
-        guard fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) == 0 else { return false }
-        return fstatat(AT_FDCWD, path, &status, 0) != 0 || status.st_mode & S_IFMT != S_IFDIR
+        guard fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) == 0 else { return nil }
+        guard fstatat(AT_FDCWD, path, &status, 0) == 0 else {
+            return "a link to a folder that is missing; is its disk mounted?"
+        }
+        return status.st_mode & S_IFMT == S_IFDIR ? nil : "not a folder; choose another path"
     }
 
     /// The failure of creating the inbox. Where its folder is missing, also whether the user may create that.
