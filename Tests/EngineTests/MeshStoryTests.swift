@@ -279,23 +279,35 @@ import Testing
         #expect(tooLarge.detail?.contains("5.2 MB") == true)
     }
 
-    @Test(
-        "A8: an open question ends with the receiver's node, and the sender learns of it", arguments: [false, true])
-    func receiverStopsDuringQuestion(isText: Bool) async throws {
+    /// Ends the receiver's node while a question about `content` is open there, and calls `body` with the sender's transfer.
+    private func stopReceiverDuringQuestion(
+        about content: MemoryContent, _ body: @Sendable (Transfer) async throws -> Void = { _ in }
+    ) async throws {
         let (sender, receiver) = neighbours(Stage(.memory))
-        let content = InMemorySource(isText ? MemoryContent(text: "hello") : file(10_000))
         try await withNode(sender) { sender in
             let mesh = sender.joinMesh()
             let transfer = try await withNode(receiver) { receiver in
                 let listener = try receiver.listen()
-                let transfer = try mesh.send(content, to: try await mesh.find("Bea", timeout: .seconds(20)))
+                let transfer = try mesh.send(InMemorySource(content), to: try await mesh.find("Bea", timeout: .seconds(20)))
                 let invitation = try #require(await listener.invitations.first { _ in true })
                 receiver.beginShutdown()
                 #expect(await invitation.ended == .interrupted)
                 return transfer
             }
-            if !isText { #expect(await transfer.result.outcome == .declined(.declined)) }
+            try await body(transfer)
         }
+    }
+
+    @Test("A8: an open question about a file ends with the receiver's node, and the sender learns of it")
+    func receiverStopsDuringQuestion() async throws {
+        try await stopReceiverDuringQuestion(about: file(10_000)) { transfer in
+            #expect(await transfer.result.outcome == .declined(.declined))
+        }
+    }
+
+    @Test("A8: an open question about a text ends with the receiver's node")
+    func receiverStopsDuringQuestionAboutText() async throws {
+        try await stopReceiverDuringQuestion(about: MemoryContent(text: "hello"))
     }
 
     @Test("a receiver that stops says goodbye, and the sender learns of it") func receiverStops() async throws {

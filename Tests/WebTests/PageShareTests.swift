@@ -139,7 +139,7 @@ import Testing
         #expect(head.contains("\r\nContent-Disposition: attachment; filename*=UTF-8''large%20%C3%A9%0D%0A.bin\r\n"))
     }
 
-    @Test("R5: a page that was left open for a week is served as before")
+    @Test("R5: a page that was left open for a week is told that its request has expired, and can ask again")
     func aWeek() throws {
         var page = TestPage.sharing()
         var browser = TestBrowser(1)
