@@ -1,7 +1,8 @@
 package import Nearshare
 package import NearshareBundles
 
-/// A request of a command to the node that runs on this machine. Internal: both ends have the same version.
+/// A request of a command to the node that runs on this machine. Internal, but the node may be of another version than the command:
+/// it runs on after an update. So names of cases and members stay (`CodingKeys` keep an old one), and a new member is optional.
 package enum ControlRequest: Sendable, Hashable, Codable {
     /// Reply: ``ControlReply/status(_:)``.
     case status

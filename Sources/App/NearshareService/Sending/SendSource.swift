@@ -29,7 +29,7 @@ package struct SendSource: Sendable {
     package let skipped: [String]
     /// The number of files that the user has named, or that lie in named folders, and that cannot be read.
     package var unreadableCount = 0
-    /// The files one by one, for a transport of single files; nil for a single item.
+    /// The files one by one, for a transport of single files; nil for content that is no file of the user's.
     package let parts: (@Sendable () throws -> [any ResourceSource])?
     /// The limit for all direct receivers together.
     package var rateLimit: TransmissionLimit?
