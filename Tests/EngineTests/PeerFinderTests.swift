@@ -74,6 +74,20 @@ import Testing
         #expect(verdict(finder, after: .milliseconds(500)) == "2 peers")
     }
 
+    @Test("K2: in the mesh, of two newcomers with one name the first one is not found")
+    func settlingTime() {
+        let finder = PeerFinder(text: "anna", settlingTime: .seconds(1)) { [clock] in clock.now }
+        finder.receive(.present(peer(1, "anna")))
+        #expect(verdict(finder, after: .milliseconds(999)) == "undecided")
+        finder.receive(.present(peer(2, "Anna")))
+        #expect(verdict(finder, after: .zero) == "2 peers")
+        finder.receive(.absent(peer(2, "Anna").id))
+        #expect(verdict(finder, after: .milliseconds(1)) == "anna")
+        let byID = PeerFinder(text: peer(1, "anna").id.hex, settlingTime: .seconds(1)) { [clock] in clock.now }
+        byID.receive(.present(peer(1, "anna")))
+        #expect(verdict(byID, after: .zero) == "anna")
+    }
+
     @Test func `a peer is found by the name that the user knows it by, and one that claims it now is noticed`() {
         let renamed = peer(1, "zoe")
         let finder = PeerFinder(text: "anna", knownAs: [renamed.id]) { [clock] in clock.now }

@@ -9,7 +9,7 @@ package struct ContactDirectory: Sendable {
 
     /// Time for other peers with the same name to appear after the first one: a node that has just started connects to the peers
     /// nearby one after the other.
-    private static let defaultSettlingTime = Duration.seconds(1)
+    static let defaultSettlingTime = Duration.seconds(1)
     /// Delay before BlueChat peers are considered, because their names are not authenticated.
     private static let blueChatDelay = Duration.seconds(2)
 

@@ -528,8 +528,13 @@ package struct PeerResolver: Sendable {
 
     private func resolveInMesh(_ name: String, _ mesh: MeshDriver, timeout: Duration) async throws -> Destination {
         let peer: MeshPeer
+        let trust = (try? machine.trust.read()) ?? TrustStore()
+        let ids = trust.peersListed(as: name)
+        // A peer that only a rule has accepted may have come first with the name (K2).
+        let isKnown = ids.contains { id in trust.entry(claiming: id).map { trust.isContact($0.fingerprint) } ?? false }
         do {
-            peer = try await mesh.find(name, knownAs: idsListed(as: name), timeout: timeout)
+            peer = try await mesh.find(
+                name, knownAs: ids, settlingTime: isKnown ? .zero : ContactDirectory.defaultSettlingTime, timeout: timeout)
         } catch NodeError.ambiguous(let text, let peers) {
             peer = try await mesh.find(requireOne(selectedBy: text, among: peers).id.hex, timeout: .zero)
         }

@@ -161,9 +161,13 @@ package final class MeshDriver: Sendable {
     package var peers: [MeshPeer] { knownPeers.all }
 
     /// Waits for the peer that `text` selects: an id, a name, or the beginning of one.
+    /// - Parameter settlingTime: for other peers to appear before a name is decided, where that is longer than the usual time:
+    ///   neighbours are connected one after the other.
     /// - Throws: ``NodeError``; `CancellationError`.
-    package func find(_ text: String, knownAs ids: Set<PeerID> = [], timeout: Duration) async throws -> MeshPeer {
-        try await knownPeers.find(text, knownAs: ids, timeout: timeout)
+    package func find(
+        _ text: String, knownAs ids: Set<PeerID> = [], settlingTime: Duration = .zero, timeout: Duration
+    ) async throws -> MeshPeer {
+        try await knownPeers.find(text, knownAs: ids, settlingTime: settlingTime, timeout: timeout)
     }
 
     /// Waits until there is a neighbour to which something for everyone can be sent.

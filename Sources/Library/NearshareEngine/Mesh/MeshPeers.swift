@@ -35,11 +35,14 @@ final class MeshPeers: Sendable {
     // MARK: Waiting
 
     /// Waits for the peer that `text` selects: an id, a name, or the beginning of one.
+    /// - Parameter settlingTime: for other peers to appear before a name is decided, where that is longer than the usual time.
     /// - Throws: ``NodeError``; `CancellationError`.
-    func find(_ text: String, knownAs ids: Set<PeerID>, timeout: Duration) async throws -> MeshPeer {
+    func find(
+        _ text: String, knownAs ids: Set<PeerID>, settlingTime: Duration, timeout: Duration
+    ) async throws -> MeshPeer {
         // Subscribed before the peers are read, so that no change is lost between the two.
         let changes = changes.subscribe()
-        let finder = PeerFinder(text: text, knownAs: ids, clock: clock)
+        let finder = PeerFinder(text: text, knownAs: ids, settlingTime: settlingTime, clock: clock)
         for peer in all { finder.receive(.present(Self.nearby(peer))) }
         let found = try await finder.find(before: clock() + timeout) { update in
             for await id in changes {

@@ -38,17 +38,20 @@ final class PeerFinder: Sendable {
     private let text: String
     private let ids: Set<PeerID>
     private let avoidedAddresses: Set<LinkAddress>
+    private let settlingTime: Duration
     private let clock: @Sendable () -> MonotonicInstant
     private let state = Mutex(State())
 
     /// - Parameters:
     ///   - ids: of peers that the user knows by the name, whatever they call themselves now.
     ///   - avoidedAddresses: a peer that is seen at no other address counts only when others have had time to appear.
+    ///   - settlingTime: for other peers to appear before a name is decided, where that is longer than the usual time.
     init(
         text: String, knownAs ids: Set<PeerID> = [], avoiding avoidedAddresses: Set<LinkAddress> = [],
-        clock: @escaping @Sendable () -> MonotonicInstant
+        settlingTime: Duration = .zero, clock: @escaping @Sendable () -> MonotonicInstant
     ) {
         (self.text, self.ids) = (text, ids)
+        self.settlingTime = settlingTime
         self.avoidedAddresses = avoidedAddresses
         self.clock = clock
     }
@@ -81,7 +84,8 @@ final class PeerFinder: Sendable {
                     .zero
                 } else {
                     // The known peer with this name may answer later than another one that uses the name.
-                    isExact && (ids.isEmpty || ids.contains(peer.id)) ? Self.sameNameTime : Self.prefixTime
+                    max(
+                        settlingTime, isExact && (ids.isEmpty || ids.contains(peer.id)) ? Self.sameNameTime : Self.prefixTime)
                 }
             let decision = matchStart + delay
             return now >= decision ? .found(peer) : .undecided(until: decision)
