@@ -69,6 +69,8 @@ package struct ContactDirectory: Sendable {
                 text, messenger, timeout: device == nil ? timeout : min(timeout, NamedLocalSendDevice.lookupTimeout))
             return try await settled(found, selectedBy: text, timeout: timeout)
         } catch NodeError.ambiguous(let text, let peers) {
+            // Blocked peers are among them, and make no name ambiguous.
+            if let known = try await knownContact(text) { return try await settled(known, selectedBy: text, timeout: timeout) }
             throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, try snapshot().contacts(peers.map(\.id))))
         } catch NodeError.notFound(let text, let nearby) {
             // A final check: a short timeout does not wait for BlueChat.
