@@ -76,11 +76,8 @@ final class TLSLink: SecureLink {
         guard !buffer.isEmpty else { return 0 }
         while true {
             let outcome = connection.withLock { connection in Self.readRecords(of: &connection, from: link, into: buffer) }
-            if outcome.hasOutput {
-                // A write that holds the output sends these bytes too, or the next one does: reading does not wait for it. Nor does
-                // a failure to send them hide what the peer has sent.
-                _ = try? output.withLockIfAvailable { (_) throws(LinkError) in try flush() }
-            }
+            // A failure to send an alert does not hide what the peer has sent.
+            if outcome.hasOutput { flushIfAvailable() }
             if let failure = outcome.failure {
                 guard outcome.count > 0 else { throw failure }
                 connection.withLock { $0.failure = failure }
@@ -129,6 +126,7 @@ final class TLSLink: SecureLink {
             }
             rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(block.count))
         }
+        flushIfAvailable()
     }
 
     func finishWriting() {
@@ -149,6 +147,18 @@ final class TLSLink: SecureLink {
             connection.withLock { connection in
                 nearshare_tls_drain(connection.raw, buffer.baseAddress, Int32(buffer.count))
             }
+        }
+    }
+
+    /// Writes what OpenSSL has for the peer, unless another thread holds the output, for which reading does not wait: a write looks for
+    /// further bytes once more when it has released the output. A failure is left to the next write or read.
+    private func flushIfAvailable() {
+        while connection.withLock({ nearshare_tls_has_output($0.raw) == 1 }) {
+            let isFlushed = try? output.withLockIfAvailable { (_) throws(LinkError) -> Bool in
+                try flush()
+                return true
+            }
+            guard isFlushed == true else { return }
         }
     }
 
