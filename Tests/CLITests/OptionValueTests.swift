@@ -37,14 +37,14 @@ import Testing
         #expect(BitrateArgument(argument: text) == nil)
     }
 
-    @Test("names keep what is visible", arguments: ["anna", "Ann-Kathrin Ü.", "漢字", "👩‍🔬 lab"])
+    @Test("names keep what is visible", arguments: ["anna", "Ann-Kathrin Ü.", "漢字", "👩‍🔬 lab", "01234567"])
     func names(_ name: String) {
         #expect(NameArgument(argument: name)?.name.claimed == name)
     }
 
     @Test(
-        "T4: a name with nothing visible, or with a line break, is rejected",
-        arguments: ["", " ", "\u{200B}", "\u{2060} ", "a\nb"])
+        "T4, K2: a name with nothing visible, with a line break, or in the form of an id is rejected",
+        arguments: ["", " ", "\u{200B}", "\u{2060} ", "a\nb", "0123456789abcdef", "0123456789ABCDEF"])
     func invalidNames(_ name: String) {
         #expect(NameArgument(argument: name) == nil)
     }

@@ -1,7 +1,8 @@
 internal import ArgumentParser
 internal import Nearshare
 
-/// A display name of 1 to 63 bytes, with at least one visible character and without control characters and line separators.
+/// A display name of 1 to 63 bytes, with at least one visible character and without control characters and line separators. A name in
+/// the form of an id would select no peer (K2).
 struct NameArgument: ExpressibleByArgument {
     let name: DisplayName
 
@@ -14,9 +15,10 @@ struct NameArgument: ExpressibleByArgument {
             default: isVisible = true
             }
         }
-        guard isVisible, let name = try? DisplayName(argument) else { return nil }
+        guard isVisible, PeerID(hex: argument) == nil, let name = try? DisplayName(argument) else { return nil }
         self.name = name
     }
 
-    static let expected = expecting("a visible name of 1 to 63 bytes, without line breaks and control characters")
+    static let expected = expecting(
+        "a visible name of 1 to 63 bytes, without line breaks and control characters, that is not in the form of an id")
 }
