@@ -271,6 +271,13 @@ struct PeerResolverTests {
         #expect(try selected("BEA", [(blocked, "bea"), (newcomer, "bea"), (bea, "box")]) == bea.id)
         let notice = "2 devices here are called \"bea\"; using the one that you know (\(bea.id)); for another one, use its id"
         #expect(reporter.notices == [notice])
+        // A newcomer whose name is the tag of a blocked peer is not meant by it, whether that one is near or away.
+        let tag = "bea#\(blocked.id.hex.prefix(4))"
+        let failure = #expect(throws: CommandFailure.self) { try selected(tag, [(blocked, "bea"), (newcomer, tag)]) }
+        #expect(failure?.status == .peerNotFound)
+        let trust = try ada.machine.trust.read()
+        let name = try DisplayName(tag)
+        #expect(throws: ControlFailure.self) { try trust.requireUnambiguous(name, newcomer.id, selectedBy: tag) }
         for peers in [
             [(carl, "bea"), (newcomer, "bea")], [(bea, "bea"), (carl, "bea")], [(blocked, "bea"), (blocked, "bea")],
         ] {

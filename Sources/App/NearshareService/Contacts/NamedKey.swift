@@ -85,12 +85,19 @@ extension TrustStore {
 
     /// Refuses a peer that was found by the beginning of its name, where other known peers have the text as their name, or names
     /// with this beginning: they may be away (K2). A peer that is not known is refused by its whole name, too, where the names of known
-    /// ones begin so.
+    /// ones begin so, and any peer whose name is the text where that is the tag of a blocked one.
     /// - Parameters:
     ///   - name: of the peer that was found.
     ///   - text: as the user typed it.
     package func requireUnambiguous(_ name: DisplayName, _ id: PeerID, selectedBy text: String) throws(ControlFailure) {
-        guard TaggedName(text)?.matches(name, id) != true else { return }
+        let tag = TaggedName(text)
+        guard tag?.matches(name, id) != true else { return }
+        let found = "\(name.shown)  \(id)  \(trustStatus(claiming: id, named: name).listText)"
+        let blocked = entries.filter { $0.value.trust == .blocked && tag?.matches($0.value.name, $0.key.peerID) == true }
+        guard blocked.isEmpty else {
+            let rows = blocked.map { NamedKey(($0.key, $0.value)).idRow } + [found]
+            throw ControlFailure(.ambiguous, NodeError.ambiguity(of: text, rows: rows))
+        }
         var others = peers(named: text) { $0.givenName != nil || !$0.isNameContested }.filter { $0.id != id }
         if isWholeName(text, of: name, id) {
             // Another peer with the same whole name is a clash, which has a message of its own.
@@ -98,7 +105,6 @@ extension TrustStore {
             others.removeAll { [$0.name, $0.otherName].contains { $0?.claimed.lowercased() == wanted } }
         }
         guard !others.isEmpty else { return }
-        let found = "\(name.shown)  \(id)  \(trustStatus(claiming: id, named: name).listText)"
         let list = (others.map(\.idRow) + [found]).sorted().map { "\n  \($0)" }.joined()
         throw ControlFailure(
             .ambiguous, "\(TerminalText.escaped(text)) is the beginning of several names; use the id of one:\(list)")

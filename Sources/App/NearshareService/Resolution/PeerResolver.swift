@@ -343,19 +343,21 @@ package struct PeerResolver: Sendable {
 
     /// The one of several peers nearby that a text selects: the only one that is not blocked, or the only one that the user has decided
     /// about, where the text is its stored name. Other keys do not take that name away, while a name that it merely claims now may be that
-    /// of a new peer (K2). Reports which one is used.
-    /// - Throws: ``CommandFailure`` where there is none, or more than one. A peer that only a rule has accepted counts as new: it may
-    ///   have come first with the name.
+    /// of a new peer (K2). Reports which one is used, unless all others are blocked.
+    /// - Throws: ``CommandFailure`` where there is none, or more than one, and for the tag of a blocked peer: another one with that text
+    ///   as its name is not meant. A peer that only a rule has accepted counts as new: it may have come first with the name.
     func requireOne(selectedBy text: String, among peers: [NearbyPeer]) throws(CommandFailure) -> NearbyPeer {
         let trust = (try? machine.trust.read()) ?? TrustStore()
         let unblocked = peers.filter { !trust.trustStatus(claiming: $0.id, named: $0.name).isBlocked }
-        if unblocked.count == 1 { return unblocked[0] }
         let tag = TaggedName(text)
+        let tagged = peers.filter { tag?.matches($0.name, $0.id) == true }
+        guard tagged.allSatisfy(unblocked.contains) else { throw CommandFailure(.peerNotFound, ambiguity(of: text, peers)) }
+        if unblocked.count == 1 { return unblocked[0] }
         let contacts = unblocked.filter { peer in
             trust.entry(claiming: peer.id).map { trust.isContact($0.fingerprint) } ?? false
         }
         guard contacts.count == 1, let peer = contacts.first, trust.isStoredName(text, of: peer.id),
-            !unblocked.contains(where: { $0.id != peer.id && tag?.matches($0.name, $0.id) == true }),
+            !tagged.contains(where: { $0.id != peer.id }),
             let name = trust.entry(claiming: peer.id)?.entry.name,
             let notice = SharedName.notice(
                 for: name, peer.id, trust.trustStatus(claiming: peer.id, named: name), otherCount: unblocked.count - 1)
