@@ -44,6 +44,23 @@ import Testing
         }
     }
 
+    @Test("a missing route of this machine is the cause only where no other address has failed", arguments: [true, false])
+    func noRoute(isFirst: Bool) async {
+        let refused = NodeError.unreachable("connection refused")
+        let noRoute = NodeError(LinkError(.noRoute, "network is unreachable"))
+        let addresses = (1...2).map { LinkAddress(host: "192.0.2.\($0)", port: 1) }
+        func failure(_ first: NodeError, _ second: NodeError) async -> NodeError? {
+            await #expect(throws: NodeError.self) {
+                try await AddressRace.first(
+                    over: addresses, discarding: { (_: Int) in },
+                    { address throws(NodeError) in throw address == addresses[0] ? first : second })
+            }
+        }
+        let mixed = await isFirst ? failure(noRoute, refused) : failure(refused, noRoute)
+        #expect(mixed?.description == refused.description && mixed?.isWithoutRoute == false)
+        #expect(await failure(noRoute, noRoute)?.isWithoutRoute == true)
+    }
+
     /// Runs a node that finds a peer which does not answer.
     /// - Parameter body: receives the node, a session of it, the peer, and a promise that an attempt fulfils.
     private func withSilence(

@@ -14,13 +14,16 @@ package struct TCPTransport: StreamTransport {
         to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
     ) throws(LinkError) -> any StreamLink {
         var failure = LinkError(.unreachable, "could not connect to \(address): it has no address")
+        var hasFailure = false
         let deadline = SystemClock.monotonic() + timeout
         for candidate in try SocketAddress.resolve(address) {
             do {
                 let timeLeft = max(.zero, deadline - SystemClock.monotonic())
                 return try connect(to: candidate, shownAs: address, timeout: timeLeft, cancelledBy: cancellation)
             } catch {
-                failure = error
+                // The other addresses of a name say more about the peer than that this machine has none of their kind.
+                if error.code != .noRoute || !hasFailure { failure = error }
+                hasFailure = true
             }
         }
         throw failure
@@ -55,6 +58,7 @@ package struct TCPTransport: StreamTransport {
         case ECONNREFUSED: LinkError(.unreachable, "connection refused by \(address)")
         case ECANCELED: LinkError(.closed, "the connection to \(address) was cancelled")
         case ETIMEDOUT: LinkError(.timedOut, "timed out connecting to \(address)")
+        case ENETUNREACH: LinkError(.noRoute, "could not connect to \(address): \(systemErrorText(code))")
         default: LinkError(.unreachable, "could not connect to \(address): \(systemErrorText(code))")
         }
     }

@@ -1,15 +1,13 @@
-internal import Glibc
 internal import Nearshare
 
 extension CommandFailure {
-    /// Converts an error of a connection, with advice for the other machine whose port does not answer, or for this one where it
-    /// has no network.
+    /// Converts an error of a connection, with advice for the other machine whose port does not answer.
     init(_ error: any Error, connectingTo destination: PeerDestination) {
         self.init(error)
         guard let address = destination.addresses.last, address.medium == .network else { return }
         switch error as? NodeError {
-        case .unreachable(let text) where text.hasSuffix(systemErrorText(ENETUNREACH)):
-            message += "; this machine has no way there: check its cable or Wi-Fi, and its addresses (`ip address`)"
+        // The message has advice for this machine.
+        case let error? where error.isWithoutRoute: break
         case .unreachable, .timedOut:
             guard let name = destination.name else {
                 message +=

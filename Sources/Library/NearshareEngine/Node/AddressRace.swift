@@ -17,14 +17,15 @@ enum AddressRace {
     /// Bluetooth is tried when every address on the network has failed.
     /// - Parameter discard: called with each further result that arrived at the same time.
     /// - Returns: the first result; the attempts still running are cancelled.
-    /// - Throws: the first error that is not transient, or else the last one.
+    /// - Throws: the first error that is not transient, or else the last one. An address to which no network of this machine leads, as
+    ///   without IPv6, counts only where all are such.
     static func first<Value: Sendable>(
         over addresses: [LinkAddress], discarding discard: @Sendable (Value) async -> Void,
         _ attempt: @escaping @Sendable (LinkAddress) async throws(NodeError) -> Value
     ) async throws(NodeError) -> Value {
         let outcome = await withTaskGroup(of: Event<Value>.self) { group -> Result<Value, NodeError> in
             var (startedCount, runningCount) = (0, 0)
-            var failure = NodeError.unreachable("no address to connect to")
+            var lastFailure: NodeError?
             func startNext() {
                 let (number, address) = (startedCount, addresses[startedCount])
                 startedCount += 1
@@ -50,16 +51,22 @@ enum AddressRace {
                     return .success(value)
                 case .ended(.failure(let error)):
                     runningCount -= 1
-                    if failure.isTransient { failure = error }
+                    if Self.counts(error, after: lastFailure) { lastFailure = error }
                 case .delayed(let number): if number != startedCount - 1 { continue }
                 }
                 guard startedCount < addresses.count, !Task.isCancelled else { continue }
                 if runningCount == 0 || addresses[startedCount].medium == .network { startNext() }
             }
             group.cancelAll()
-            return .failure(failure)
+            return .failure(lastFailure ?? .unreachable("no address to connect to"))
         }
         return try outcome.get()
+    }
+
+    /// Whether an error is reported in place of the one before it.
+    private static func counts(_ error: NodeError, after last: NodeError?) -> Bool {
+        guard let last else { return true }
+        return last.isTransient && (last.isWithoutRoute || !error.isWithoutRoute)
     }
 }
 

@@ -1,6 +1,6 @@
 internal import NearshareBase
 internal import NearshareDirect
-internal import NearshareInterfaces
+package import NearshareInterfaces
 
 /// A failure of a node or a connection. The description says what failed and what to
 /// try.
@@ -85,9 +85,19 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         }.joined(separator: ", ")
     }
 
-    init(_ error: LinkError) {
+    /// The advice about an address to which no network of this machine leads.
+    private static let noRouteAdvice =
+        "this machine has no way there: check its cable or Wi-Fi, and its addresses (`ip address`)"
+
+    /// Whether no network of this machine leads to the address: the cause is here, and not at the peer.
+    package var isWithoutRoute: Bool {
+        if case .unreachable(let text) = self { text.hasSuffix(Self.noRouteAdvice) } else { false }
+    }
+
+    package init(_ error: LinkError) {
         switch error.code {
         case .unreachable: self = .unreachable(error.description)
+        case .noRoute: self = .unreachable("\(error.description); \(Self.noRouteAdvice)")
         case .timedOut: self = .timedOut(error.description)
         case .portInUse, .unavailable: self = .unavailable(error.description)
         case .broken, .closed: self = .connectionLost(error.description)

@@ -11,6 +11,8 @@ package struct LinkError: Error, Sendable, CustomStringConvertible {
     package enum Code: Sendable, Hashable {
         /// Nothing listens at the address, or no route leads there.
         case unreachable
+        /// No network of this machine leads to the address.
+        case noRoute
         case timedOut
         /// Closed by the peer or by the network.
         case broken
