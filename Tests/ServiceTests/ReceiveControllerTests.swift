@@ -486,8 +486,11 @@ struct ReceiveControllerTests {
         #expect(reporter.ended.compactMap(\.detail).first?.contains("--max-per-peer leaves 4.1 KB of 8.2 KB") == true)
     }
 
-    @Test func `a transfer whose link breaks continues on a new link, and the user is asked once`() async throws {
+    @Test("a transfer whose link breaks continues on a new link, and the user is asked once", arguments: [false, true])
+    func brokenLink(isAddress: Bool) async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let other = try #require(Fingerprint(bytes: [UInt8](repeating: 7, count: 32)))
+        if isAddress { try ada.introduce(other, as: "bea") }
         let path = ada.scratch("big.bin")
         let file = open(path, O_WRONLY | O_CREAT, 0o600)
         try #require(file >= 0 && ftruncate(file, 64_000_000) == 0)
@@ -498,13 +501,14 @@ struct ReceiveControllerTests {
             return prompts.add(1, ordering: .relaxed).oldValue == 0 ? "y" : "n"
         }
         let sent = EventRecorder()
-        _ = try await receiving(bea, accept: .ask, display: display) { _, _, node async throws in
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, node async throws in
+            let target = isAddress ? "\(bea.host):\(listener.port)" : "bea"
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     let operation = SendOperation(
                         machine: ada.machine, source: try .files(FileSource(paths: [path])),
                         reporter: sent, timeout: .seconds(60), resumes: true, transport: .network)
-                    try await withNode(try ada.settings()) { try await operation.run(to: [.text("bea")], on: $0) }
+                    try await withNode(try ada.settings()) { try await operation.run(to: [.text(target)], on: $0) }
                 }
                 let id = await reporter.next { if case .accepted(let id, _) = $0 { id } else { nil } }
                 let accepted = try #require(id)
@@ -515,6 +519,9 @@ struct ReceiveControllerTests {
         }
         #expect(sent.sent.map(\.outcome) == [.interrupted, .completed])
         #expect(sent.names.contains("reconnecting"))
+        // The user has read it before the first offer.
+        let trustStatus: TrustStatus = isAddress ? .nameClash(knownAs: other) : .new
+        #expect(sent.invitations.map(\.trustStatus) == [trustStatus, trustStatus])
         let continuations = reporter.notices.filter { $0.hasPrefix("ada → big.bin: goes on") }
         #expect(continuations.count == 1 && continuations.allSatisfy { $0.hasSuffix(", without another question") })
         #expect(prompts.load(ordering: .relaxed) == 1)

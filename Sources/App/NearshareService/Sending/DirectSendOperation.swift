@@ -33,11 +33,14 @@ struct DirectSendOperation: Sendable {
         var requester = hotspot
         var destination = first
         var state = DirectSendState(canResume: canResume, retryTime: retryTime)
+        // Reported trust in a receiver at an address holds for the further attempts: only the first one asks for its name there.
+        var trustStatus: TrustStatus?
         while true {
             // Each device is used once.
             let prepared = try await requester?.prepare(for: destination, reporter)
-            let attempt = await self.attempt(to: destination, isAgain: state.receiver != nil, prepared)
+            let attempt = await self.attempt(to: destination, isAgain: state.receiver != nil, reportedAs: trustStatus, prepared)
             await prepared?.stop()
+            trustStatus = attempt.trustStatus ?? trustStatus
             requester = prepared != nil && attempt.isHotspotUndecided ? requester?.withConsent : nil
             switch state.step(after: attempt, isCancelled: running.isCancelled, now: SystemClock.monotonic()) {
             case .delivered: return
@@ -68,9 +71,12 @@ struct DirectSendOperation: Sendable {
         }
     }
 
-    /// - Parameter isAgain: whether a connection to the peer broke before; another key at an address is no reason to end then.
+    /// - Parameters:
+    ///   - isAgain: whether a connection to the peer broke before; another key at an address is no reason to end then.
+    ///   - trustStatus: that of an earlier attempt.
     private func attempt(
-        to destination: PeerDestination, isAgain: Bool = false, _ hotspot: PreparedHotspot? = nil
+        to destination: PeerDestination, isAgain: Bool = false, reportedAs trustStatus: TrustStatus?,
+        _ hotspot: PreparedHotspot? = nil
     ) async -> Attempt {
         do {
             return try await node.withConnection(to: destination) { connection in
@@ -79,7 +85,7 @@ struct DirectSendOperation: Sendable {
                 if self.isRepeated(peer.id, name) {
                     return Attempt(addresses: [connection.address], receiver: peer.fingerprint)
                 }
-                return await self.attempt(over: connection, hotspot)
+                return await self.attempt(over: connection, reportedAs: trustStatus, hotspot)
             }
         } catch {
             let isBroken =
@@ -102,8 +108,11 @@ struct DirectSendOperation: Sendable {
             ControlFailure.blocked((try? machine.trust.read())?.shownName(claiming: id, named: name) ?? name, id))
     }
 
-    private func attempt(over connection: Connection, _ hotspot: PreparedHotspot?) async -> Attempt {
-        var attempt = Attempt(addresses: [connection.address], receiver: connection.proven.fingerprint)
+    private func attempt(
+        over connection: Connection, reportedAs trustStatus: TrustStatus?, _ hotspot: PreparedHotspot?
+    ) async -> Attempt {
+        var attempt = Attempt(
+            addresses: [connection.address], receiver: connection.proven.fingerprint, trustStatus: trustStatus)
         do throws(CommandFailure) {
             try await send(over: connection, &attempt, hotspot)
         } catch {
@@ -120,7 +129,7 @@ struct DirectSendOperation: Sendable {
                 HotspotStep(
                     .active, with: connection.proven.id, network: path.network, interface: hotspot.plan.interface,
                     "going on over the hotspot \(path.network)")))
-        let next = await self.attempt(in: path, beside: connection)
+        let next = await self.attempt(in: path, beside: connection, reportedAs: attempt.trustStatus)
         connection.hotspot.end(next.failure == nil ? .done : .failed)
         let wasActive = await hotspot.stop()
         reporter.report(
@@ -130,11 +139,13 @@ struct DirectSendOperation: Sendable {
                     wasActive ? "the hotspot is over" : nil)))
         guard let failure = next.failure, next.isBroken, !running.isCancelled, connection.end == nil else { return next }
         reporter.report(.warning("\(failure.message); going on over Bluetooth"))
-        return await self.attempt(over: connection, nil)
+        return await self.attempt(over: connection, reportedAs: attempt.trustStatus, nil)
     }
 
     /// Sends in a hotspot, beside the link over which it was agreed on.
-    private func attempt(in path: PreparedHotspot.Path, beside connection: Connection) async -> Attempt {
+    private func attempt(
+        in path: PreparedHotspot.Path, beside connection: Connection, reportedAs trustStatus: TrustStatus?
+    ) async -> Attempt {
         let peer = connection.proven
         var destination = PeerDestination(
             addresses: [LinkAddress(host: path.host, port: path.port)], id: peer.id, name: connection.destination.name)
@@ -142,7 +153,7 @@ struct DirectSendOperation: Sendable {
         destination.fingerprint = peer.fingerprint
         var next = Attempt(addresses: destination.addresses)
         for number in 1...Self.hotspotConnectionCount {
-            next = await attempt(to: destination)
+            next = await attempt(to: destination, reportedAs: trustStatus)
             guard next.receiver == nil, next.isBroken, number < Self.hotspotConnectionCount, !running.isCancelled else { break }
             // Timed: both devices have just joined, and the first packets may be lost.
             guard (try? await Task.sleep(for: .seconds(1))) != nil else { break }
@@ -168,7 +179,13 @@ struct DirectSendOperation: Sendable {
             try NameClash.refuseSend(
                 to: peer.fingerprint, connection.trustStatus, claiming: destination.name, in: try? machine.trust.read())
         }
-        let trustStatus = await self.trustStatus(over: connection)
+        let trustStatus: TrustStatus
+        if let reported = attempt.trustStatus {
+            trustStatus = reported
+        } else {
+            trustStatus = await self.trustStatus(over: connection)
+            attempt.trustStatus = trustStatus
+        }
         let transfer = connection.send(
             content, resumeKey: resumeKey(of: content.offer), timeout: timeout, rateLimit: source.rateLimit)
         let name = known?.shown ?? connection.address.description

@@ -8,6 +8,8 @@ struct DirectSendState: Sendable {
         var addresses: [LinkAddress]
         /// The key that the receiver has proven; nil when no connection was established.
         var receiver: Fingerprint?
+        /// The trust in the receiver and its name, as it was reported; nil before the invitation.
+        var trustStatus: TrustStatus?
         /// Bytes of content that the receiver has.
         var byteCount: UInt64 = 0
         /// nil when everything was delivered.
