@@ -74,6 +74,22 @@ import Testing
         #expect(verdict(finder, after: .milliseconds(500)) == "2 peers")
     }
 
+    @Test("D1: a peer that is announced only where another one has answered counts as absent")
+    func discardedAddresses() {
+        let finder = finder(peer(1, "anna").id.hex)
+        let (claimed, both) = (peer(1, "anna"), peer(1, "anna", at: [Self.network, Self.radio]))
+        finder.receive(PeerFinder.Change(.found(claimed), discarding: [Self.network]))
+        #expect(verdict(finder, after: .seconds(5)) == "undecided")
+        finder.receive(PeerFinder.Change(.updated(both), discarding: [Self.network]))
+        guard case .success(let found) = finder.lastVerdict() else {
+            Issue.record("not found")
+            return
+        }
+        #expect(found.addresses == [Self.radio])
+        finder.receive(PeerFinder.Change(.lost(both), discarding: []))
+        #expect(verdict(finder, after: .zero) == "undecided")
+    }
+
     @Test("K2: in the mesh, of two newcomers with one name the first one is not found")
     func settlingTime() {
         let finder = PeerFinder(text: "anna", settlingTime: .seconds(1)) { [clock] in clock.now }

@@ -13,11 +13,12 @@ struct SendOperationTests {
     private let reporter = EventRecorder()
 
     private func operation(
-        _ user: StageUser, text: String = "hello", timeout: Duration = .seconds(60), resumes: Bool = true
+        _ user: StageUser, text: String = "hello", timeout: Duration = .seconds(60), resumes: Bool = true,
+        searchLimit: Duration? = nil
     ) throws -> SendOperation {
         SendOperation(
             machine: user.machine, source: try .text(text), reporter: reporter, timeout: timeout,
-            resumes: resumes, transport: .network)
+            resumes: resumes, transport: .network, searchLimit: searchLimit)
     }
 
     private func run(_ operation: SendOperation, _ user: StageUser, to names: String...) async throws -> CommandFailure? {
@@ -382,11 +383,54 @@ struct SendOperationTests {
             destination.id = bea.id
             let peer = NearbyPeer(id: bea.id, name: bea.name, addresses: destination.addresses)
             return try await withNode(try ada.settings()) { node in
-                await caughtFailure { try await operation(ada).run(to: [.peer(peer)], on: node) }
+                await caughtFailure {
+                    try await operation(ada, searchLimit: .milliseconds(1)).run(to: [.peer(peer)], on: node)
+                }
             }
         }
         #expect(failure?.status == .notTrusted)
+        #expect(failure?.message.contains("it may be impersonating bea") == true)
         #expect(reporter.invitations.isEmpty)
+    }
+
+    @Test(
+        "D1: a friend is found and gets the content although another device announces its id first", arguments: [false, true])
+    func announcedID(isConnectedOnly: Bool) async throws {
+        let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("mallory"))
+        try ada.introduce(bea.fingerprint, as: "bea", isFriend: true)
+        let connected: PeerID? = try await mallory.listening {
+            $0.decline()
+        } _: { listener in
+            let forged = try mallory.discovery.advertise(
+                Advertisement(
+                    instance: "forged", type: .nearshare, port: listener.port,
+                    txt: ["id=\(bea.id.hex)", "n=bea"].map { Array($0.utf8) }))
+            defer { forged.stop() }
+            let search = Task {
+                try await withNode(try ada.settings()) { node -> PeerID? in
+                    let resolver = PeerResolver(machine: ada.machine, reporter: reporter, transport: .network)
+                    if isConnectedOnly {
+                        let first = try await resolver.resolveForConnection("bea", on: node)
+                        return try await PeerConnector.connect(to: first, found: resolver, on: node) { $0.proven.id }
+                    }
+                    try await operation(ada).run(to: [.text("bea")], on: node)
+                    return reporter.sent.first?.peer
+                }
+            }
+            _ = await reporter.next { event in
+                if case .notice(let line) = event, line.hasPrefix("another device announces the id of bea") {
+                    true
+                } else {
+                    nil
+                }
+            }
+            return try await bea.listening {
+                _ = await $0.accept(into: InMemorySink()).result
+            } _: { _ in
+                try await search.value
+            }
+        }
+        #expect(connected == bea.id)
     }
 }
 

@@ -39,7 +39,35 @@ package struct PeerConnector: Sendable {
         return try await withNode(settings) { node in
             try await interruption.run(onInterrupt: { _ in node.beginShutdown() }) {
                 let destination = try await resolver.resolveForConnection(peer, on: node)
-                return try await node.withConnection(to: destination, body: body)
+                return try await Self.connect(to: destination, found: resolver, on: node, body)
+            }
+        }
+    }
+
+    /// Connects to a peer. Where another one answers in its place, the search goes on, see ``MismatchedAddresses``.
+    static func connect<Result: Sendable>(
+        to first: PeerDestination, found resolver: PeerResolver, on node: Node,
+        _ body: @Sendable @escaping (Connection) async throws -> Result
+    ) async throws -> Result {
+        var destination = first
+        var mismatched = MismatchedAddresses(resolver, on: node)
+        var mismatch: NodeError?
+        while true {
+            let others = Monitor(Set<LinkAddress>())
+            let isConnected = Monitor(false)
+            do {
+                return try await node.withConnection(to: destination) { address in
+                    others.withLock { _ = $0.insert(address) }
+                } body: { connection in
+                    isConnected.withLock { $0 = true }
+                    return try await body(connection)
+                }
+            } catch let error as NodeError where !isConnected.withLock({ $0 }) {
+                if mismatch == nil, case .identityMismatch = error { mismatch = error }
+                let addresses = others.withLock { $0 }
+                guard error.isTransient || !addresses.isEmpty else { throw error }
+                guard let next = await mismatched.search(for: destination, without: addresses) else { throw mismatch ?? error }
+                destination = next
             }
         }
     }

@@ -299,6 +299,34 @@ package struct PeerResolver: Sendable {
         return found.map { withLastAddress($0.destination, on: media) }
     }
 
+    /// Finds a peer after another one has answered at its announced addresses.
+    /// - Parameter discardedAddresses: those.
+    /// - Returns: nil when it is announced at no other address in time.
+    func resolve(
+        _ peer: PeerDestination, on node: Node, discarding discardedAddresses: Set<LinkAddress>, timeout: Duration
+    ) async -> PeerDestination? {
+        guard let id = peer.id, timeout > .zero else { return nil }
+        let media = Transport.media(for: transport)
+        let found = try? await node.find(id.hex, timeout: timeout, on: media, discarding: discardedAddresses)
+        guard let addresses = found?.addresses, found?.certificate == nil else { return nil }
+        var peer = peer
+        peer.addresses = addresses
+        return peer
+    }
+
+    /// Time of the search for a peer after another one has answered in its place.
+    var mismatchTimeout: Duration {
+        let time = transport == .bluetooth ? Timeout.bluetooth : Timeout.network
+        return min(time, searchLimit ?? time)
+    }
+
+    /// Reports that another peer has answered in the place of one, which is searched for further.
+    func reportImpostor(of peer: PeerDestination) {
+        let name = peer.name?.shown ?? peer.id?.hex ?? ""
+        let seconds = max(1, mismatchTimeout.components.seconds)
+        reporter.report(.notice("another device announces the id of \(name); looking for \(name) for \(seconds) s more…"))
+    }
+
     /// Finds a peer whose key is to be verified. Of several peers with one name, the known one is selected.
     func resolveForConnection(_ text: String, on node: Node) async throws -> PeerDestination {
         do {

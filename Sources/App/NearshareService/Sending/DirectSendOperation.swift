@@ -35,12 +35,25 @@ struct DirectSendOperation: Sendable {
         var state = DirectSendState(canResume: canResume, retryTime: retryTime)
         // Reported trust in a receiver at an address holds for the further attempts: only the first one asks for its name there.
         var trustStatus: TrustStatus?
+        var mismatched = MismatchedAddresses(resolver, on: node)
+        var mismatch: CommandFailure?
         while true {
             // Each device is used once.
             let prepared = try await requester?.prepare(for: destination, reporter)
             let attempt = await self.attempt(to: destination, isAgain: state.receiver != nil, reportedAs: trustStatus, prepared)
             await prepared?.stop()
             trustStatus = attempt.trustStatus ?? trustStatus
+            let mayBeElsewhere = attempt.isBroken && !attempt.isEndedInHandshake || !attempt.mismatchedAddresses.isEmpty
+            if let failure = attempt.failure, mayBeElsewhere, state.receiver == nil, attempt.receiver == nil,
+                !running.isCancelled
+            {
+                if mismatch == nil, !attempt.mismatchedAddresses.isEmpty { mismatch = failure }
+                if let found = await mismatched.search(for: destination, without: attempt.mismatchedAddresses) {
+                    destination = found
+                    continue
+                }
+                if let mismatch { throw mismatch }
+            }
             requester = prepared != nil && attempt.isHotspotUndecided ? requester?.withConsent : nil
             switch state.step(after: attempt, isCancelled: running.isCancelled, now: SystemClock.monotonic()) {
             case .delivered: return
@@ -78,8 +91,11 @@ struct DirectSendOperation: Sendable {
         to destination: PeerDestination, isAgain: Bool = false, reportedAs trustStatus: TrustStatus?,
         _ hotspot: PreparedHotspot? = nil
     ) async -> Attempt {
+        let mismatched = Monitor(Set<LinkAddress>())
         do {
-            return try await node.withConnection(to: destination) { connection in
+            return try await node.withConnection(to: destination) { address in
+                mismatched.withLock { _ = $0.insert(address) }
+            } body: { connection in
                 let peer = connection.proven
                 let name = self.machine.name(of: peer.fingerprint, claiming: connection.destination.name)
                 if self.isRepeated(peer.id, name) {
@@ -94,7 +110,7 @@ struct DirectSendOperation: Sendable {
                 case let error: error?.isTransient ?? false
                 }
             return Attempt(
-                addresses: destination.addresses,
+                addresses: destination.addresses, mismatchedAddresses: mismatched.withLock { $0 },
                 failure: blockedFailure(error, of: destination) ?? CommandFailure(error, connectingTo: destination),
                 isBroken: isBroken,
                 isEndedInHandshake: (error as? NodeError)?.isLoss ?? false, isHotspotUndecided: hotspot != nil)

@@ -8,6 +8,8 @@ struct DirectSendState: Sendable {
         var addresses: [LinkAddress]
         /// The key that the receiver has proven; nil when no connection was established.
         var receiver: Fingerprint?
+        /// The addresses at which another peer than the receiver has answered.
+        var mismatchedAddresses: Set<LinkAddress> = []
         /// The trust in the receiver and its name, as it was reported; nil before the invitation.
         var trustStatus: TrustStatus?
         /// Bytes of content that the receiver has.

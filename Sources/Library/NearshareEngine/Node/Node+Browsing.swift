@@ -162,13 +162,14 @@ extension Node {
     /// - Parameters:
     ///   - ids: of peers that the user knows by the text, whatever they call themselves now.
     ///   - avoidedAddresses: addresses that have failed: a peer seen at no other one is found two seconds later.
+    ///   - discardedAddresses: addresses at which another peer has answered: a peer seen at no other one is not found.
     ///   - endsAtFailure: whether the search ends when discovery fails. Otherwise it waits for the timeout, in which the caller
     ///     tries other ways to the peer.
     /// - Throws: ``NodeError``.
     package func find(
         _ text: String, for service: ServiceType = .nearshare, timeout: Duration,
         on media: Set<LinkAddress.Medium>, knownAs ids: Set<PeerID> = [], avoiding avoidedAddresses: Set<LinkAddress> = [],
-        endsAtFailure: Bool = false
+        discarding discardedAddresses: Set<LinkAddress> = [], endsAtFailure: Bool = false
     ) async throws -> NearbyPeer {
         let deadline = settings.clock() + timeout
         let changes = try await browse(media, for: service)
@@ -177,7 +178,7 @@ extension Node {
             of: {
                 try await finder.find(before: deadline, endsAtFailure: endsAtFailure) { update in
                     for try await change in changes.compactMap(\.change) {
-                        update(change.isPresent ? .present(change.peer) : .absent(change.peer.id))
+                        update(PeerFinder.Change(change, discarding: discardedAddresses))
                     }
                 }
             },

@@ -1,6 +1,6 @@
 internal import NearshareBase
 internal import NearshareDirect
-internal import NearshareInterfaces
+package import NearshareInterfaces
 
 // Links that this node opens.
 extension Node {
@@ -14,11 +14,27 @@ extension Node {
     public func withConnection<Result: Sendable>(
         to destination: PeerDestination, body: @Sendable @escaping (Connection) async throws -> Result
     ) async throws -> Result {
+        try await withConnection(to: destination, onMismatch: { _ in }, body: body)
+    }
+
+    /// Connects to a peer, see ``withConnection(to:body:)``.
+    /// - Parameter onMismatch: called with each address at which another peer than the expected one has answered.
+    package func withConnection<Result: Sendable>(
+        to destination: PeerDestination, onMismatch: @Sendable @escaping (LinkAddress) -> Void,
+        body: @Sendable @escaping (Connection) async throws -> Result
+    ) async throws -> Result {
         let open: OpenConnection
         do {
             open = try await AddressRace.first(
                 over: destination.addresses, discarding: { await $0.close(.done) },
-                { address throws(NodeError) in try await self.open(to: destination, at: address) })
+                { address throws(NodeError) in
+                    do throws(NodeError) {
+                        return try await self.open(to: destination, at: address)
+                    } catch {
+                        if case .identityMismatch = error { onMismatch(address) }
+                        throw error
+                    }
+                })
         } catch {
             try Task.checkCancellation()
             throw error

@@ -14,6 +14,14 @@ final class PeerFinder: Sendable {
     enum Change: Sendable {
         case present(NearbyPeer)
         case absent(PeerID)
+
+        /// A change of the peers nearby. A peer without an address but those that are discarded counts as absent.
+        init(_ change: NearbyPeerTable.Change, discarding discarded: Set<LinkAddress>) {
+            var peer = change.peer
+            peer.addresses.removeAll(where: discarded.contains)
+            let isPresent = change.isPresent && (discarded.isEmpty || !peer.addresses.isEmpty)
+            self = isPresent ? .present(peer) : .absent(peer.id)
+        }
     }
 
     private enum Wake: Sendable {
