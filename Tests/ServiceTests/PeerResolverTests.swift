@@ -326,6 +326,21 @@ struct PeerResolverTests {
         }
     }
 
+    @Test("K2: a verified peer is used although another known peer of its name is away, and a line says so")
+    func otherKnownPeer() async throws {
+        let (ada, bea, other) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))
+        try meet([other, bea], by: ada)
+        try ada.machine.trust.update { _ = $0.setDeviceVerified(bea.fingerprint, true) }
+        let notice =
+            "you know another device called \"bea\" (\(other.id)), not seen now; using the one that you have verified (\(bea.id))"
+        #expect(try await resolve(["bea"], for: ada, among: [bea]).map { $0?.id } == [bea.id])
+        #expect(try await connect("bea", for: ada, among: [bea]).id == bea.id)
+        #expect(try await resolve([bea.id.hex], for: ada, among: [bea]).map { $0?.id } == [bea.id])
+        #expect(reporter.notices == [notice, notice])
+        #expect(try await resolve(["bea"], for: ada, among: [other, bea]).map { $0?.id } == [bea.id])
+        #expect(reporter.notices.last?.hasPrefix("2 devices here are called \"bea\"") == true)
+    }
+
     @Test("K2: a name that two known peers use means neither")
     func twoKnownPeers() async throws {
         let (ada, bea, other) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))

@@ -34,12 +34,26 @@ package enum SharedName {
         for name: DisplayName, _ id: PeerID, _ trustStatus: TrustStatus, isNear: Bool = true, otherCount: Int
     ) -> String? {
         guard otherCount > 0, trustStatus.isKnown else { return nil }
-        let owner =
-            trustStatus.isFriend
-            ? "your friend" : trustStatus.isVerified ? "the one that you have verified" : "the one that you know"
+        let owner = owner(trustStatus)
         let count = isNear ? otherCount + 1 : otherCount
         let devices = count == 1 ? "another device here is" : "\(count) \(isNear ? "" : "other ")devices here are"
         return "\(devices) called \(name.quoted); using \(owner) (\(id))\(isNear ? "" : ", which is not here")"
+    }
+
+    /// The sentence for a peer in range that is used although the user knows other ones by its name, which are away.
+    /// - Returns: nil where there are none, and for a peer that is not known.
+    static func notice(
+        for name: DisplayName, _ id: PeerID, _ trustStatus: TrustStatus, besideKnown away: Set<PeerID>
+    ) -> String? {
+        guard !away.isEmpty, trustStatus.isKnown else { return nil }
+        let ids = away.sorted().prefix(maximumListedIDCount).map(\.hex).joined(separator: ", ")
+        let devices = away.count == 1 ? "another device" : "\(away.count) other devices"
+        return "you know \(devices) called \(name.quoted) (\(ids)), not seen now; using \(owner(trustStatus)) (\(id))"
+    }
+
+    private static func owner(_ trustStatus: TrustStatus) -> String {
+        trustStatus.isFriend
+            ? "your friend" : trustStatus.isVerified ? "the one that you have verified" : "the one that you know"
     }
 
     /// Whether two names select the same peers on a command line.

@@ -138,7 +138,7 @@ package struct PeerResolver: Sendable {
             + "may be another peer that claims the name, or a new machine: ask its owner, and then use its id"
     }
 
-    /// Finds a trusted peer by its key. Reports which one is used where other peers nearby have its name (K2).
+    /// Finds a trusted peer by its key. Reports which one is used where other peers nearby, or other known ones, have its name (K2).
     /// - Throws: ``CommandFailure`` where the text is only the beginning of its name, or the name that it calls itself beside its local
     ///   one, and another peer nearby has it as its whole name.
     private func resolveTrusted(
@@ -167,6 +167,7 @@ package struct PeerResolver: Sendable {
                 }
             }
             let destination = try await find()
+            var nodeNotice: String?
             switch destination {
             case .direct: try await Task.sleep(for: Timeout.namesakes)
             case .mesh(let mesh, _):
@@ -175,7 +176,7 @@ package struct PeerResolver: Sendable {
                 for peer in mesh.peers where isOwner(peer.id, peer.name) { owners.withLock { $0[peer.id] = peer.name } }
             case .node(let contact):
                 let contacts = (try? await withRunningNode(of: machine) { try await $0.contacts() }) ?? []
-                if let notice = SharedName.notice(for: contact, among: contacts) { reporter.report(.notice(notice)) }
+                nodeNotice = SharedName.notice(for: contact, among: contacts)
                 let near = contacts.filter { $0.isNear && $0.software != .blueChat && isOwner($0.id, $0.name) }
                 owners.withLock { owners in for peer in near { owners[peer.id] = peer.name } }
             case .everyone: break
@@ -190,8 +191,13 @@ package struct PeerResolver: Sendable {
                 throw CommandFailure(.peerNotFound, NodeError.ambiguity(of: text, rows: [key.idRow] + rows))
             }
             let namesakes = others.withLock { $0 }.filter { !trust.trustStatus(claiming: $0, named: key.name).isBlocked }
-            let notice = SharedName.notice(
-                for: key.name, key.id, trust.trustStatus(of: key.fingerprint, claiming: key.name), otherCount: namesakes.count)
+            let status = trust.trustStatus(of: key.fingerprint, claiming: key.name)
+            let known = trust.peersListed(as: key.name.claimed).filter { id in
+                id != key.id && trust.entry(claiming: id).map { trust.isContact($0.fingerprint) } == true
+            }
+            let notice =
+                nodeNotice ?? SharedName.notice(for: key.name, key.id, status, otherCount: namesakes.count)
+                ?? SharedName.notice(for: key.name, key.id, status, besideKnown: known)
             if let notice { reporter.report(.notice(notice)) }
             return destination
         }
