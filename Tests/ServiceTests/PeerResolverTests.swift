@@ -286,6 +286,16 @@ struct PeerResolverTests {
         }
     }
 
+    @Test("K2: the beginning of the name of a known peer that is away is ambiguous where that of a newcomer begins so")
+    func beginningOfAbsentName() async throws {
+        let (ada, ben, benno) = (try stage.user("ada"), try stage.user("ben"), try stage.user("benno"))
+        try ada.introduce(ben.fingerprint, as: "ben", isFriend: true)
+        let failure = await caughtFailure { _ = try await resolve(["be"], for: ada, among: [benno]) }
+        #expect(failure?.status == .peerNotFound)
+        #expect(failure?.message.hasPrefix("be is the beginning of several names; use the id of one:") == true)
+        for user in [ben, benno] { #expect(failure?.message.contains(user.id.hex) == true) }
+    }
+
     @Test("K2: the beginning of a known peer's name that is the whole name of a newcomer selects neither")
     func beginningOfKnownName() async throws {
         let (ada, benjamin, newcomer) = (try stage.user("ada"), try stage.user("benjamin"), try stage.user("benj"))

@@ -117,6 +117,7 @@ package struct PeerResolver: Sendable {
             // The text may be the beginning of the name, or the name that the peer calls itself.
             let name = id == nil ? trusted.first { $0.fingerprint == fingerprint }?.name.claimed : nil
             guard let mismatch = keyMismatch(of: fingerprint.peerID, called: [name ?? text, text], among: nearby) else {
+                if id == nil, let key = trusted.first { try refuseBeginning(text, of: key, among: nearby) }
                 throw NodeError.notFound(text, nearby: nearby)
             }
             throw CommandFailure(.notTrusted, "nothing was sent: \(mismatch)")
@@ -136,6 +137,16 @@ package struct PeerResolver: Sendable {
         return
             "\(other.name.quoted(of: other.id)) is nearby, but with another key (\(other.id)) than the one you know (\(id)); it "
             + "may be another peer that claims the name, or a new machine: ask its owner, and then use its id"
+    }
+
+    /// Refuses the beginning of the name of a known peer that is away where the name of another peer nearby begins so, too: the advice of
+    /// an ordinary search would name that one alone (K2).
+    private func refuseBeginning(_ text: String, of key: NamedKey, among nearby: [NearbyPeer]) throws {
+        let trust = try machine.trust.read()
+        guard !trust.isWholeName(text, of: key.name, key.id) else { return }
+        for peer in trust.unblocked(nearby) where peer.name.claimed.lowercased().hasPrefix(text.lowercased()) {
+            try trust.requireUnambiguous(peer.name, peer.id, selectedBy: text)
+        }
     }
 
     /// Finds a trusted peer by its key. Reports which one is used where other peers nearby, or other known ones, have its name (K2).
@@ -360,6 +371,7 @@ package struct PeerResolver: Sendable {
                 }
             } catch NodeError.notFound(_, let nearby) {
                 guard let mismatch = keyMismatch(of: key.id, called: [key.name.claimed, text], among: nearby) else {
+                    try refuseBeginning(text, of: key, among: nearby)
                     throw NodeError.notFound(text, nearby: nearby)
                 }
                 throw CommandFailure(.notTrusted, mismatch)
