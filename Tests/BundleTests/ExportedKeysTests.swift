@@ -70,6 +70,16 @@ struct ExportedKeysTests {
             #expect(throws: MessageError.contentTooLarge(limit + 1, limit: limit, isRadio: isRadio)) {
                 try text(limit + 1).validatedEncoding(needsRadio: isRadio)
             }
+            // Nine bytes stand around the text of a line, and do not count for the user.
+            func line(_ count: Int) -> MessageRequest {
+                MessageRequest(
+                    .structured(.object(["text": .string(String(repeating: "x", count: count))])), mode: mode,
+                    hasReceiver: mode != .broadcast, isEncrypted: false)
+            }
+            #expect(throws: Never.self) { try line(limit - 9).validatedEncoding(needsRadio: isRadio) }
+            #expect(throws: MessageError.textTooLarge(limit - 8, limit: limit - 9, isRadio: isRadio)) {
+                try line(limit - 8).validatedEncoding(needsRadio: isRadio)
+            }
         }
     }
 }

@@ -130,7 +130,9 @@ class RuleStory(MessageStory):
         value = json.dumps("x" * 2_045)
         kept, said = self.send("--json", value, "--broadcast", "--timeout", "0.2")
         self.assertIn("it is kept", said)
-        self.refused(7, "the message has 2049 bytes, and the limit is 2048", "--json", json.dumps("x" * 2_046), "--broadcast")
+        self.refused(
+            7, "the encoded message has 2049 bytes, and the limit is 2048", "--json", json.dumps("x" * 2_046), "--broadcast"
+        )
         self.refused(7, "exceeds 2048 bytes", "-", "--broadcast", input=b"y" * 1_000_000)
 
     def test_no_peer_in_range(self):

@@ -20,7 +20,7 @@ extension ControlFailure {
             // The request itself is valid.
             case .receiverNotInRange, .receiverKeyUnknown, .receiverTakesNone:
                 self.init(.peerNotFound, ErrorMessage.text(for: rule))
-            case .fileTooLarge, .contentTooLarge: self.init(.tooLarge, ErrorMessage.text(for: rule))
+            case .fileTooLarge, .contentTooLarge, .textTooLarge: self.init(.tooLarge, ErrorMessage.text(for: rule))
             default: self.init(.refused, ErrorMessage.text(for: rule))
             }
         case NodeError.notFound, NodeError.unreachable: self.init(.peerNotFound, ErrorMessage.text(for: error))

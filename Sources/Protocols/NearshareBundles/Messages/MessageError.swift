@@ -44,8 +44,10 @@ package enum MessageError: Error, Sendable, Hashable, CustomStringConvertible {
     case fileNeedsDirectMode(MessageMode)
     /// Sizes in bytes.
     case fileTooLarge(Int, limit: Int)
-    /// Sizes in bytes.
+    /// Sizes of the encoded content, in bytes.
     case contentTooLarge(Int, limit: Int, isRadio: Bool)
+    /// Sizes of the text, in bytes.
+    case textTooLarge(Int, limit: Int, isRadio: Bool)
     case notJSON(StructuredValue.Invalid)
     case receiverNotInRange
     /// No key of the receiver is known, so nothing can be sealed.
@@ -65,8 +67,8 @@ package enum MessageError: Error, Sendable, Hashable, CustomStringConvertible {
         case .fileTooLarge(let count, let limit):
             "the file has \(count) bytes, and the limit of a message's file is \(limit)"
         case .contentTooLarge(let count, let limit, let isRadio):
-            "the message has \(count) bytes, and the limit is \(limit) "
-                + (isRadio ? "over Bluetooth" : "over the local network") + "; shorten it, or split it"
+            "the encoded message has \(Self.excess(count, over: limit, isRadio))"
+        case .textTooLarge(let count, let limit, let isRadio): "the text has \(Self.excess(count, over: limit, isRadio))"
         case .notJSON(let reason): reason.description
         case .receiverNotInRange: "the receiver is not in range; come closer, or send it by mesh"
         case .receiverKeyUnknown: "the keys to encrypt messages for the receiver are missing"
@@ -74,6 +76,10 @@ package enum MessageError: Error, Sendable, Hashable, CustomStringConvertible {
             "the receiver does not support messages of the store-and-forward mesh"
         case .privacyNeedsEncryption: "a private message must be encrypted; send it encrypted, or broadcast it"
         }
+    }
+
+    private static func excess(_ count: Int, over limit: Int, _ isRadio: Bool) -> String {
+        "\(count) bytes, and the limit is \(limit) \(isRadio ? "over Bluetooth" : "over the local network"); shorten it, or split it"
     }
 }
 
@@ -106,7 +112,15 @@ extension MessageRequest {
         }
         let limit = needsRadio ? BundleContent.maximumRadioByteCount : BundleContent.maximumByteCount
         // The byte for the kind of content does not count.
-        guard encoded.count - 1 <= limit else { throw .contentTooLarge(encoded.count - 1, limit: limit, isRadio: needsRadio) }
+        let byteCount = encoded.count - 1
+        guard byteCount <= limit else {
+            // The user sees the text alone, and not what is encoded around it.
+            if case .structured(.object(let members)) = content, members.count == 1, case .string(let text)? = members["text"] {
+                let textCount = text.utf8.count
+                throw .textTooLarge(textCount, limit: limit - (byteCount - textCount), isRadio: needsRadio)
+            }
+            throw .contentTooLarge(byteCount, limit: limit, isRadio: needsRadio)
+        }
         return encoded
     }
 }
