@@ -49,6 +49,21 @@ import Testing
         #expect(NameArgument(argument: name) == nil)
     }
 
+    @Test("T8: only the script of bash quotes what a shell would expand in names of items, and no script quotes line breaks")
+    func quotableNames() {
+        for name in ["a b", "Ü.txt"] {
+            #expect(PeerArgument.isQuotable(name, for: .bash) && PeerArgument.isQuotable(name, for: .zsh))
+        }
+        for name in ["a b;c", "$(touch pwn)", "a`b`\"c\\!", "~a", "Ü*"] {
+            #expect(PeerArgument.isQuotable(name, for: .bash))
+            for shell in [CompletionShell.zsh, .fish] { #expect(!PeerArgument.isQuotable(name, for: shell)) }
+            #expect(!PeerArgument.isQuotable(name, for: nil))
+        }
+        for name in ["", "-a", " a", "a:b", "a=b", "a\nb", "a\u{1b}b", "a\u{200B}b"] {
+            #expect(!PeerArgument.isQuotable(name, for: .bash))
+        }
+    }
+
     @Test("verbosity and log level choose the logger's level")
     func logLevels() throws {
         let cases: [(String, String)] = [

@@ -133,6 +133,16 @@ enum PeerArgument {
         }
     }
 
+    /// Whether the script of a shell quotes the text as one word. That of bash escapes each character that the shell would expand; a
+    /// colon and an equals sign separate words for its completion.
+    static func isQuotable(_ text: String, for shell: CompletionShell?) -> Bool {
+        if isQuotable(text) { return true }
+        guard shell == .bash, let first = text.unicodeScalars.first, first != "-", first != " " else { return false }
+        return text.unicodeScalars.allSatisfy { scalar in
+            scalar != ":" && scalar != "=" && ((0x20...0x7e).contains(scalar.value) || isQuotable("a\(scalar)"))
+        }
+    }
+
     /// Whether the text consists of letters, digits, and characters that no shell gives a meaning in the middle of a word.
     static func isPlainWord(_ text: String) -> Bool {
         guard let first = text.unicodeScalars.first, first != "-" else { return false }

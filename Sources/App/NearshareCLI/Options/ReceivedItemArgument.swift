@@ -1,3 +1,4 @@
+internal import ArgumentParser
 internal import Glibc
 internal import Nearshare
 internal import NearshareService
@@ -46,7 +47,8 @@ enum ReceivedItemArgument {
     @Sendable static func completions(_ arguments: [String], _ index: Int, _ prefix: String) -> [String] {
         guard let state = try? LocalMachine().state, let entries = try? ReceiveHistory(in: state).entries() else { return [] }
         // A shell would give a meaning to characters of other names (T8).
-        return Set(entries.filter(\.exists).map(\.fileName)).filter(PeerArgument.isQuotable).sorted()
+        let shell = CompletionShell.requesting
+        return Set(entries.filter(\.exists).map(\.fileName)).filter { PeerArgument.isQuotable($0, for: shell) }.sorted()
     }
 }
 
