@@ -306,7 +306,7 @@ struct DirectSendOperation: Sendable {
     private func reportDigits(
         of connection: Connection, whileAsking transfer: Transfer, _ trustStatus: TrustStatus
     ) async {
-        let delay: Duration = trustStatus.isVerified ? .seconds(3) : .milliseconds(500)
+        let delay: Duration = trustStatus.isVerified ? .seconds(1) : .milliseconds(500)
         guard (try? await Task.sleep(for: delay)) != nil, transfer.snapshot.phase == .waiting,
             let digits = try? await connection.authenticationDigits, let claimed = try? await connection.peerName,
             // The answer may have come meanwhile.
