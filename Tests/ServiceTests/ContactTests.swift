@@ -104,6 +104,25 @@ struct NameMatchTests {
         #expect(trust.trustedPeers(named: "fake").map(\.fingerprint) == [fingerprint(2)])
     }
 
+    @Test(
+        "K2: lists of transfers tag a peer that uses the name of a known one, also while it is in no file, and not the known one"
+    )
+    func listedNames() throws {
+        var trust = TrustStore()
+        let (ben, other) = (try DisplayName("ben"), fingerprint(2).peerID)
+        _ = trust.introduce(fingerprint(1), claiming: ben, as: ben, at: day)
+        trust.rename(fingerprint(1), to: nil)
+        for isForgotten in [false, true] {
+            if isForgotten {
+                _ = trust.introduce(fingerprint(2), claiming: ben, as: ben, at: day)
+                trust.rename(fingerprint(2), to: nil)
+                trust.remove(fingerprint(2))
+            }
+            #expect(trust.listedName(of: fingerprint(1).peerID, claiming: ben) == "ben")
+            #expect(trust.listedName(of: other, claiming: ben) == "ben#\(other.hex.prefix(4))")
+        }
+    }
+
     @Test("an empty text, the beginning of every name, means no peer", arguments: ["", " ", "\t\n", "\u{a0}", "zoe"])
     func none(_ text: String) throws {
         #expect(try find(text) == nil)
