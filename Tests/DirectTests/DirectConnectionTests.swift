@@ -454,7 +454,7 @@ extension [DirectReaction] {
 
     @Test("Q6: an offer on a link that gives way to another one is declined as busy, and otherwise by the user")
     func closedWithOffer() {
-        for (reason, decline) in [(CloseReason.tooManyLinks, DeclineReason.busy), (.goingAway, .declined)] {
+        for (reason, decline) in [(CloseReason.tooManyLinks, DeclineReason.busy), (.done, .declined)] {
             var lone = Lone()
             _ = lone.receive(.offer(Lone.offer()))
             #expect(
@@ -463,6 +463,16 @@ extension [DirectReaction] {
                     .send(.close(reason)), .closed(.closed(by: .local, reason)),
                 ])
         }
+    }
+
+    @Test func `an offer to a node that stops is interrupted, and not declined: no user has answered`() {
+        var lone = Lone()
+        _ = lone.receive(.offer(Lone.offer()))
+        #expect(
+            lone.machine.close(.goingAway) == [
+                .send(.close(.goingAway)), .incomingEnded(Lone.offer().id, .interrupted),
+                .closed(.closed(by: .local, .goingAway)),
+            ])
     }
 
     @Test("K3: a reveal that does not open its commitment ends the link") func wrongReveal() {

@@ -361,16 +361,18 @@ package struct DirectConnection: Sendable {
     }
 
     /// Closes the connection with all its transfers. Offers that await an answer are declined: as busy where the link gives way
-    /// to another one, because no user has declined them.
+    /// to another one, because no user has declined them. Where the node stops they are interrupted with the link, so that their
+    /// sender can offer them again.
     package mutating func close(_ reason: CloseReason) -> [DirectReaction] {
-        let declineReason: DeclineReason =
+        let declineReason: DeclineReason? =
             switch reason {
             case .tooManyLinks: .busy
             // An offer that is read before the link is closed has the same answer as one that is not.
             case .blocked: .acceptsNothing
+            case .goingAway: nil
             default: .declined
             }
-        return incoming.declineAll(reason: declineReason) + end(.closed(by: .local, reason), sending: reason)
+        return (declineReason.map { incoming.declineAll(reason: $0) } ?? []) + end(.closed(by: .local, reason), sending: reason)
     }
 
     /// Ends the connection after its link has broken or ended.
