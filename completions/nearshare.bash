@@ -736,7 +736,7 @@ _nearshare_peers_list() {
 
 _nearshare_peers_verify() {
     repeating_flags=(-v)
-    non_repeating_flags=(--version -h --help)
+    non_repeating_flags=(--no-sandbox --version -h --help)
     repeating_options=()
     non_repeating_options=(--log-level)
     __nearshare_offer_flags_options 1

@@ -69,7 +69,7 @@ function __nearshare_parse_tokens -S
             case 'list'
                 __nearshare_parse_subcommand 0 'json' 'v' 'log-level=' 'version' 'h/help'
             case 'verify'
-                __nearshare_parse_subcommand 1 'v' 'log-level=' 'version' 'h/help'
+                __nearshare_parse_subcommand 1 'no-sandbox' 'v' 'log-level=' 'version' 'h/help'
             case 'rename'
                 __nearshare_parse_subcommand 2 'v' 'log-level=' 'version' 'h/help'
             case 'block'
@@ -430,6 +430,7 @@ complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_op
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers list" version' -l 'version' -d 'Show the version.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers list" h help' -s 'h' -l 'help' -d 'Show help information.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_positional "nearshare peers verify" -eq 1' -fka '(__nearshare_custom_completion ---completion peers verify -- positional@0 (count (__nearshare_tokens -pc)) (__nearshare_tokens -tC))'
+complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers verify" no-sandbox' -l 'no-sandbox' -d 'Keep the rights to write to all of your files and to start programs.'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers verify"' -s 'v' -d 'Log info messages (-v), debug messages (-vv) or trace messages (-vvv).'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers verify" log-level' -l 'log-level' -rfka 'error warning info debug trace'
 complete -c 'nearshare' -n '__nearshare_should_offer_completions_for_flags_or_options "nearshare peers verify" log-level' -l 'log-level' -d 'Lowest level that is logged on standard error (default: warning).' -rf
