@@ -200,33 +200,55 @@ import Testing
         #expect(high.dueAttempts(now: later(3)) == [.connect(member(1))])
     }
 
-    @Test func `failures lengthen the back-off and alternate with a relay`() {
+    @Test func `direct attempts and those through a relay have back-offs of their own`() {
         var roster = roster(1, with: 2, 3)
+        let id = member(2).id
         var relay = member(3)
         relay.revision = 1
-        relay.neighbours = [member(2).id]
-        roster.receive([relay], from: member(2).id, now: Self.start)
+        relay.neighbours = [id]
+        roster.receive([relay], from: id, now: Self.start)
         roster.recordConnection(to: relay.id, via: nil, now: Self.start)
+        // The addresses of a new member are tried first.
+        #expect(roster.dueAttempts(now: Self.start) == [.connect(member(2))])
+        roster.recordAttempt(to: id)
+        roster.recordFailure(of: id, now: Self.start)
         var now = Self.start
-        var seen: [SessionRoster.ConnectionAttempt] = []
-        var pauses: [Duration] = []
-        for _ in 0..<6 {
-            let due = roster.dueAttempts(now: now)
-            #expect(due.count == 1)
-            seen += due
-            roster.recordAttempt(to: member(2).id)
-            #expect(roster.dueAttempts(now: now).isEmpty)
-            roster.recordFailure(of: member(2).id, now: now)
-            let next = roster.deadline(after: now)!
-            pauses.append(next - now)
+        var (direct, relayed): ([MonotonicInstant], [MonotonicInstant]) = ([], [])
+        while now < later(15.5) {
+            for attempt in roster.dueAttempts(now: now) {
+                if attempt.relay == nil { direct.append(now) } else { relayed.append(now) }
+                roster.recordAttempt(to: id, through: attempt.relay)
+                #expect(!roster.dueAttempts(now: now).contains(attempt))
+                roster.recordFailure(of: id, through: attempt.relay, now: now)
+            }
+            guard let next = roster.deadline(after: now) else { break }
             now = next
         }
-        #expect(
-            seen.map { if case .connect = $0 { "connect" } else { "relay" } }
-                == ["connect", "relay", "connect", "relay", "connect", "relay"])
-        #expect(pauses.dropLast() == [0.5, 1, 2, 4, 8].map { .milliseconds(Int($0 * 1000)) })
-        roster.recordConnection(to: member(2).id, via: relay.id, now: Self.start)
-        #expect(roster.state(of: member(2).id) == .connected(via: relay.id))
+        #expect(direct == [0.5, 1.5, 3.5, 7.5].map { later($0) })
+        #expect(Array(relayed.prefix(6)) == [0, 0.25, 0.75, 1.75, 3.75, 5.75].map { later($0) })
+        roster.recordConnection(to: id, via: relay.id, now: Self.start)
+        #expect(roster.state(of: id) == .connected(via: relay.id))
+    }
+
+    @Test("a relay that appears is used at once, whatever the direct attempts do; by the end with the higher id after 1 s")
+    func relayAppears() {
+        for (own, other) in [(1, 2), (2, 1)] as [(UInt8, UInt8)] {
+            var roster = roster(own, with: other, 3)
+            let (lost, id) = (member(other), member(other).id)
+            var relay = member(3)
+            (relay.revision, relay.neighbours) = (1, [id])
+            roster.recordConnection(to: id, via: relay.id, now: Self.start)
+            roster.recordDisconnection(of: id, now: later(1))
+            // A direct attempt is in progress.
+            roster.recordAttempt(to: id)
+            roster.recordConnection(to: relay.id, via: nil, now: later(20))
+            #expect(roster.dueAttempts(now: later(20)).isEmpty)
+            roster.receive([relay], from: relay.id, now: later(20))
+            if other < own {
+                #expect(roster.dueAttempts(now: later(20)).isEmpty && roster.deadline(after: later(20)) == later(21))
+            }
+            #expect(roster.dueAttempts(now: later(own < other ? 20 : 21)) == [.relay(lost, through: relay.id)])
+        }
     }
 
     @Test("a member whose last complete link ends while the other end of a new one has yet to agree is not absent until then")
@@ -262,22 +284,25 @@ import Testing
         (relay.revision, relay.neighbours) = (1, [id])
         roster.receive([relay], from: id, now: Self.start)
         for other in [id, relay.id] { roster.recordConnection(to: other, via: nil, now: Self.start) }
+        let throughRelay = SessionRoster.ConnectionAttempt.relay(lost, through: relay.id)
         roster.recordDisconnection(of: id, now: later(1))
-        #expect(roster.dueAttempts(now: later(1)) == [.relay(lost, through: relay.id)])
-        roster.recordAttempt(to: id)
+        #expect(roster.dueAttempts(now: later(1)) == [throughRelay, .connect(lost)])
+        roster.recordAttempt(to: id, through: relay.id)
         roster.recordConnection(to: id, via: relay.id, now: later(1))
         #expect(roster.dueAttempts(now: later(1)) == [.connect(lost)])
+        roster.recordAttempt(to: id)
         // The relay has lost the member as well.
         roster.recordDisconnection(of: id, now: later(2))
-        #expect(roster.dueAttempts(now: later(2)) == [.relay(lost, through: relay.id)])
-        roster.recordAttempt(to: id)
-        roster.recordFailure(of: id, now: later(2))
-        #expect(roster.dueAttempts(now: later(3)) == [.connect(lost)])
-        // News of addresses is followed first.
-        roster.recordAttempt(to: id)
-        roster.recordFailure(of: id, now: later(3))
-        roster.recordNetworkChange(now: later(3))
-        #expect(roster.dueAttempts(now: later(3)) == [.connect(lost)])
+        #expect(roster.dueAttempts(now: later(2)) == [throughRelay])
+        roster.recordAttempt(to: id, through: relay.id)
+        roster.recordFailure(of: id, through: relay.id, now: later(2))
+        #expect(roster.dueAttempts(now: later(2)).isEmpty)
+        #expect(roster.dueAttempts(now: later(2.25)) == [throughRelay])
+        roster.recordFailure(of: id, now: later(2.1))
+        #expect(roster.dueAttempts(now: later(2.2)).isEmpty)
+        // News of the network ends both delays.
+        roster.recordNetworkChange(now: later(2.2))
+        #expect(roster.dueAttempts(now: later(2.2)) == [throughRelay, .connect(lost)])
     }
 
     @Test("S5: a member that claims a link and relays nothing gets one turn of each round") func relaysTakeTurns() {
@@ -291,13 +316,15 @@ import Testing
         }
         var relays: [PeerID] = []
         for _ in 0..<8 {
-            for case .relay(_, let relay) in roster.dueAttempts(now: now) { relays.append(relay) }
-            roster.recordAttempt(to: member(2).id)
-            roster.recordFailure(of: member(2).id, now: now)
+            for attempt in roster.dueAttempts(now: now) {
+                if let relay = attempt.relay { relays.append(relay) }
+                roster.recordAttempt(to: member(2).id, through: attempt.relay)
+                roster.recordFailure(of: member(2).id, through: attempt.relay, now: now)
+            }
             // Other deadlines may be earlier.
             while roster.dueAttempts(now: now).isEmpty { now = roster.deadline(after: now)! }
         }
-        #expect(relays == [3, 4, 3, 4].map { member($0).id })
+        #expect(relays == [3, 4, 3, 4, 3, 4].map { member($0).id })
     }
 
     @Test("behind a relay both members try a direct link: only the one with the higher id may be able to connect")

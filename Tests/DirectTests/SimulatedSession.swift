@@ -256,11 +256,7 @@ struct SimulatedSession: Simulation {
         case .connects(let member, let approach, let instance):
             guard members[member].roster != nil, members[member].instance == instance else { return }
             if !connects(member, approach) {
-                let target =
-                    switch approach {
-                    case .connect(let target), .relay(let target, _): target.id
-                    }
-                members[member].roster!.recordFailure(of: target, now: now)
+                members[member].roster!.recordFailure(of: approach.member.id, through: approach.relay, now: now)
             }
             pump(member)
         case .arrives(let number, let side, let frame):
@@ -472,11 +468,7 @@ struct SimulatedSession: Simulation {
             }
         }
         for approach in members[member].roster!.dueAttempts(now: now) {
-            let target =
-                switch approach {
-                case .connect(let target), .relay(let target, _): target.id
-                }
-            members[member].roster!.recordAttempt(to: target)
+            members[member].roster!.recordAttempt(to: approach.member.id, through: approach.relay)
             let time = now + delay(50...500)
             timeline.schedule(.connects(member, approach, instance: members[member].instance), at: time)
         }

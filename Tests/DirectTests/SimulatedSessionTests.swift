@@ -238,6 +238,32 @@ import Testing
         #expect(session.roster(2)?.state(of: one) == .connected(via: nil), "seed \(seed)")
     }
 
+    @Test(
+        "two members that only a third one connects are connected again soon after it is back, and lose no message",
+        arguments: [2, 10, 28], seeds(0..<8))
+    func relayReturns(absence: Int, seed: UInt64) {
+        var session = gathered(seed, count: 3)
+        session.partition(1, 2)
+        session.run(for: .seconds(10))
+        let (one, two) = (session.identifier(1), session.identifier(2))
+        for _ in 0..<4 {
+            session.leave(0)
+            for _ in 0..<absence * 2 {
+                session.say(from: 1, to: 2)
+                session.say(from: 2, to: 1)
+                session.run(for: .milliseconds(500))
+            }
+            session.invite(0, by: 1)
+            let areConnected = session.run(for: .seconds(4)) { session in
+                session.roster(1)?.state(of: two).isConnected == true && session.roster(2)?.state(of: one).isConnected == true
+            }
+            #expect(areConnected, "seed \(seed)")
+            session.run(for: .seconds(Int.random(in: 5...25, using: &session.random)))
+        }
+        expectConverged(session, seed, staying: 3)
+        expectMessages(session, staying: [1, 2], seed)
+    }
+
     @Test("after a long cut, news of the network leads to an attempt before a member is given up", arguments: seeds(0..<8))
     func networkReturns(seed: UInt64) {
         var session = gathered(seed, count: 2)

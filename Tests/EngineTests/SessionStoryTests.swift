@@ -110,6 +110,31 @@ import Testing
     }
 
     @Test(
+        "two members without a direct link change from one relay to another one, and lose no message",
+        arguments: LinkKind.allCases)
+    func changesRelays(_ linkKind: LinkKind) async throws {
+        try await TestNetwork.withSession(of: 4, linkKind, apart: [(1, 2)]) { network, sessions in
+            let receiver = network.id(2)
+            var messages = sessions[2].messages.makeAsyncIterator()
+            for number in 0..<4 as Range<UInt8> {
+                for (one, other) in [(1, 2), (2, 1)] {
+                    try await sessions[one].waitUnannounced { session in
+                        let relays = session.members.filter { $0.neighbours.contains(network.id(other)) }
+                        return relays.count == 2 && relays.allSatisfy { $0.state == .connected(via: nil) }
+                    }
+                }
+                let state = sessions[1].state(of: receiver)
+                let relay = state == .connected(via: network.id(0)) ? 0 : 3
+                #expect(state == .connected(via: network.id(relay)))
+                network.partition(1, relay)
+                try await sessions[1].send(SessionMessage(bytes: [number]), to: [receiver])
+                #expect(await messages.next()?.message.bytes == [number])
+                network.heal(1, relay)
+            }
+        }
+    }
+
+    @Test(
         "after a break the session continues without a new invitation, and no message is lost or duplicated",
         arguments: LinkKind.allCases
     )

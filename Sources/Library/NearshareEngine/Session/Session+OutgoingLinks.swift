@@ -11,7 +11,12 @@ extension Session {
         let member = attempt.member
         // The member's program has restarted, or has removed this node, or its name is that of another peer: both users are asked.
         let isRenewal = asksUser && !remembers(member.fingerprint)
-        if isRenewal, reasonNotToInvite(member.id, now: node.settings.clock()) != nil { return failed(member.id) }
+        if isRenewal {
+            guard reasonNotToInvite(member.id, now: node.settings.clock()) == nil,
+                state.withLock({ $0.renewals.insert(member.id).inserted })
+            else { return failed(attempt) }
+        }
+        defer { if isRenewal { state.withLock { _ = $0.renewals.remove(member.id) } } }
         let link: (any StreamLink)?
         switch attempt {
         case .connect:
@@ -20,7 +25,7 @@ extension Session {
         case .relay(_, let relay):
             link = openRelay(to: member.id, through: relay)
         }
-        guard let link else { return failed(member.id) }
+        guard let link else { return failed(attempt) }
         let outcome = Promise<Result<PeerID, SessionError>>()
         let asks = room?.admission == .ask
         let context = asks ? [UInt8(clamping: members.count + 1)] : []
@@ -30,7 +35,7 @@ extension Session {
                 over: link, invitation(SessionQuestions.timeout), room: asks ? room : nil, expected: member.id, as: .renewal,
                 timeout: SessionQuestions.timeout)
             if case .success = result.outcome { return }
-            return failed(member.id)
+            return failed(attempt, isAnswered: result.isInvited)
         }
         let outgoingLink = OutgoingSessionLink(
             invitation: invitation(.seconds(10)), secret: nil, room: asks ? room : nil,
@@ -38,15 +43,19 @@ extension Session {
             outcome: outcome)
         await follow(node.makeDriver(link, .initiator), link, outgoingLink)
         if case .success? = outcome.current { return }
-        failed(member.id)
+        failed(attempt, isAnswered: outgoingLink.invited.current != nil)
     }
 
     /// The member that has announced a peer, and so vouches for its key.
     func announcer(of id: PeerID) -> PeerID? { state.withLock { $0.members.roster.announcer(of: id) } }
 
-    private func failed(_ id: PeerID) {
+    /// - Parameter isAnswered: whether the member was reached, and has not agreed.
+    private func failed(_ attempt: SessionRoster.ConnectionAttempt, isAnswered: Bool = false) {
         let now = node.settings.clock()
-        update { $0.members.roster.recordFailure(of: id, now: now) }
+        update { state in
+            state.members.roster.recordFailure(
+                of: attempt.member.id, through: attempt.relay, isAnswered: isAnswered, now: now)
+        }
     }
 
     /// Follows a link that this node has opened, for an invitation or to a member, until it ends.

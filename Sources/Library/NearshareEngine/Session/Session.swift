@@ -132,6 +132,8 @@ public final class Session: Sendable {
         var transfers = SessionTransfers()
         var outgoing = OutgoingSessionLinks()
         var relays = ForwardedRelays()
+        /// Members to which this node is opening a link for which both users are asked: over one link at a time.
+        var renewals: Set<PeerID> = []
         var slow = SlowMembers()
         /// The latest time to report received messages to their senders.
         var acknowledgements: MonotonicInstant?
@@ -505,7 +507,9 @@ public final class Session: Sendable {
             let attempts: [SessionRoster.ConnectionAttempt] = updateFromTimer { state in
                 state.members.roster.advance(to: now)
                 let attempts = state.members.roster.dueAttempts(now: now)
-                for attempt in attempts { state.members.roster.recordAttempt(to: attempt.member.id) }
+                for attempt in attempts {
+                    state.members.roster.recordAttempt(to: attempt.member.id, through: attempt.relay)
+                }
                 return attempts
             }
             for attempt in attempts { node.start { await self.perform(attempt) } }
@@ -574,13 +578,5 @@ extension Session.State {
         return SessionConsequences(
             changes: changes, frames: members.drainUpdates(now: now), closingLinks: closingLinks, dueLinks: dueLinks,
             isAttemptDue: isAttemptDue, isSurplus: members.roster.isSurplus(now: now))
-    }
-}
-
-extension SessionRoster.ConnectionAttempt {
-    var member: SessionMember {
-        switch self {
-        case .connect(let member), .relay(let member, _): member
-        }
     }
 }

@@ -1,15 +1,9 @@
 internal import NearshareBase
 
-/// The connectivity of a session's members, and the back-off between connection attempts.
+/// The connectivity of a session's members, and the back-off between connection attempts, which is one for direct attempts, and
+/// others for those through relays.
 struct Reachability: Sendable {
-    private struct Backoff {
-        /// Consecutive failures.
-        var failureCount: Int
-        /// The earliest time of the next attempt.
-        var retryTime: MonotonicInstant
-    }
-
-    /// A hint that a member may have become reachable, until an attempt that began after it has failed.
+    /// A hint that a member's addresses may lead to it, until a direct attempt that began after it has failed.
     private struct Hint {
         var time: MonotonicInstant
         /// An attempt has begun since.
@@ -24,12 +18,14 @@ struct Reachability: Sendable {
     private var unlinkedSince: [PeerID: MonotonicInstant] = [:]
     /// The start of each unreachable member's absence: it has neither a link nor a relay.
     private var absentSince: [PeerID: MonotonicInstant] = [:]
-    private var backoffs: [PeerID: Backoff] = [:]
+    /// The failures of direct attempts.
+    private var backoffs: [PeerID: AttemptBackoff] = [:]
     private var hints: [PeerID: Hint] = [:]
     /// The time of the latest hint of each member, which bounds how often hints cancel the back-off.
     private var hintTimes: [PeerID: MonotonicInstant] = [:]
-    /// Members with an attempt in progress.
+    /// Members with a direct attempt in progress.
     private var attempts: Set<PeerID> = []
+    private var relayAttempts = RelayAttempts()
     /// Members with a link that the other end has yet to agree to, and the latest time for that.
     private var joining: [PeerID: MonotonicInstant] = [:]
     /// The latest ends of the questions to users about members.
@@ -50,18 +46,28 @@ struct Reachability: Sendable {
     /// Members with a direct link, by id.
     var neighbours: [PeerID] { states.filter { $0.value == .connected(via: nil) }.keys.sorted() }
 
+    /// The number of consecutive direct attempts that have failed.
     func failureCount(of id: PeerID) -> Int { backoffs[id]?.failureCount ?? 0 }
 
-    /// Whether the last link to a member was lost, and nothing has said since that its addresses may lead to it.
-    func isLost(_ id: PeerID) -> Bool { lost.contains(id) && hints[id] == nil }
+    /// Whether the last link to a member was lost.
+    func isLost(_ id: PeerID) -> Bool { lost.contains(id) }
 
     /// Whether the other end of a link to a member has yet to agree, such as by the answer of its user.
     func isJoining(_ id: PeerID, now: MonotonicInstant) -> Bool { joining[id].map { now < $0 } ?? false }
 
-    /// Whether no attempt is in progress, no link is about to join, and the back-off has passed.
+    /// Whether no direct attempt is in progress, no link is about to join, and the back-off has passed.
     func mayAttempt(_ id: PeerID, now: MonotonicInstant) -> Bool {
         !attempts.contains(id) && !isJoining(id, now: now) && (backoffs[id].map { now >= $0.retryTime } ?? true)
     }
+
+    /// The relay to try now to a member without a link; nil for none.
+    /// - Parameter candidates: the relays that announce a link, in the order of preference.
+    func nextRelay(to id: PeerID, among candidates: [PeerID], now: MonotonicInstant) -> PeerID? {
+        isJoining(id, now: now) ? nil : relayAttempts.nextRelay(to: id, among: candidates, now: now)
+    }
+
+    /// Whether an attempt through a relay has failed since the member was linked last.
+    func hasFailedThroughRelay(_ id: PeerID) -> Bool { relayAttempts.hasFailed(id) }
 
     // MARK: Changes
 
@@ -83,6 +89,7 @@ struct Reachability: Sendable {
         joining[id] = nil
         questions[id] = nil
         lost.remove(id)
+        relayAttempts.remove(id)
     }
 
     /// Records that a user is being asked about a member, which is not given up meanwhile.
@@ -94,21 +101,26 @@ struct Reachability: Sendable {
         if !linkState(of: id).isConnected { joining[id] = expiry }
     }
 
-    mutating func recordAttempt(_ id: PeerID) {
-        attempts.insert(id)
-        hints[id]?.isTried = true
+    /// - Parameter relay: nil for a direct attempt.
+    mutating func recordAttempt(_ id: PeerID, through relay: PeerID? = nil) {
+        if let relay {
+            relayAttempts.recordAttempt(to: id, through: relay)
+        } else {
+            attempts.insert(id)
+            hints[id]?.isTried = true
+        }
         if !linkState(of: id).isConnected { states[id] = .connecting }
     }
 
     mutating func recordConnection(_ id: PeerID, via relay: PeerID?, now: MonotonicInstant) {
+        relayAttempts.recordLink(to: id, isFirst: !linkState(of: id).isConnected)
         absentSince[id] = nil
         joining[id] = nil
-        hints[id] = nil
-        attempts.remove(id)
         lost.remove(id)
-        // Behind a relay, earlier failures still delay the next attempt at a direct link.
+        // Behind a relay, a direct attempt continues, and earlier failures still delay the next one.
         if relay == nil {
-            (unlinkedSince[id], backoffs[id]) = (nil, nil)
+            attempts.remove(id)
+            (unlinkedSince[id], backoffs[id], hints[id]) = (nil, nil, nil)
         } else if unlinkedSince[id] == nil {
             unlinkedSince[id] = now
         }
@@ -123,8 +135,18 @@ struct Reachability: Sendable {
         states[id] = .connecting
     }
 
-    /// - Parameter isMember: false when the member has left meanwhile.
-    mutating func recordFailure(_ id: PeerID, isMember: Bool, now: MonotonicInstant) {
+    /// - Parameters:
+    ///   - relay: nil for a direct attempt.
+    ///   - isAnswered: whether the member was reached through the relay, and has not agreed.
+    ///   - isMember: false when the member has left meanwhile.
+    mutating func recordFailure(
+        _ id: PeerID, through relay: PeerID? = nil, isAnswered: Bool = false, isMember: Bool, now: MonotonicInstant
+    ) {
+        if let relay {
+            relayAttempts.recordEnd(to: id, through: relay)
+            guard isMember, !linkState(of: id).isConnected else { return }
+            return relayAttempts.recordFailure(to: id, through: relay, isAnswered: isAnswered, now: now)
+        }
         attempts.remove(id)
         guard isMember, linkState(of: id) != .connected(via: nil) else { return }
         if let latest = hints[id] {
@@ -135,17 +157,15 @@ struct Reachability: Sendable {
             }
             hints[id] = nil
         }
-        let count = failureCount(of: id) + 1
-        backoffs[id] = Backoff(
-            failureCount: count, retryTime: now + Self.firstDelay * (1 << min(count - 1, Self.maximumDoublings)))
+        backoffs[id] = AttemptBackoff(after: backoffs[id], .direct, now: now)
     }
 
     /// Records that a member has replaced its link by one to another program with the same key: the next attempt waits for the
     /// longest time, or the two programs would replace each other's links without end.
     mutating func recordReplacement(_ id: PeerID, now: MonotonicInstant) {
         hints[id] = nil
-        backoffs[id] = Backoff(
-            failureCount: Self.maximumDoublings + 1, retryTime: now + Self.firstDelay * (1 << Self.maximumDoublings))
+        backoffs[id] = AttemptBackoff(longest: .direct, now: now)
+        relayAttempts.pause(id, now: now)
     }
 
     /// Records that a member to which there is no direct link may have become reachable: the back-off ends, and the member is
@@ -157,6 +177,14 @@ struct Reachability: Sendable {
         hintTimes[id] = now
         hints[id] = Hint(time: now)
         backoffs[id] = nil
+    }
+
+    /// Ends the delays between attempts through relays: this node's network has changed.
+    mutating func endRelayDelays() { relayAttempts.endDelays() }
+
+    /// Sets the members to which connected members announce links.
+    mutating func setAnnounced(_ ids: Set<PeerID>, now: MonotonicInstant) {
+        relayAttempts.setAvailable(ids.filter { states[$0] != nil && !linkState(of: $0).isConnected }, now: now)
     }
 
     /// Sets the relays of the members to which this member has no link. A member without either is absent.
@@ -180,6 +208,9 @@ struct Reachability: Sendable {
     func secondAttemptTime(_ id: PeerID) -> MonotonicInstant {
         (unlinkedSince[id] ?? MonotonicInstant(nanoseconds: 0)) + Self.headStart
     }
+
+    /// The time at which the member with the higher id may attempt a link through a relay as well; nil without a relay.
+    func secondRelayTime(_ id: PeerID) -> MonotonicInstant? { relayAttempts.secondAttemptTime(id) }
 
     /// Whether a member has been absent for so long that all that it announces has arrived.
     func isMissing(_ id: PeerID, now: MonotonicInstant) -> Bool {
@@ -208,12 +239,9 @@ struct Reachability: Sendable {
             + absentSince.filter { isWaitedFor($0.key) }.values.map { $0 + Self.announcementTime }
             + secondAttempts.map { secondAttemptTime($0) }
             + backoffs.filter { !attempts.contains($0.key) }.values.map(\.retryTime)
-        return times + Array(joining.values) + Array(questions.values)
+        return times + relayAttempts.deadlines(own: own) + Array(joining.values) + Array(questions.values)
     }
 
-    private static let firstDelay = Duration.milliseconds(500)
-    /// Limit on the times by which the delay doubles: it is 16 s at most.
-    private static let maximumDoublings = 5
     /// The time for which only the member with the lower id attempts a connection.
     private static let headStart = Duration.seconds(3)
     /// The time in which the addresses and neighbours of a new member arrive.

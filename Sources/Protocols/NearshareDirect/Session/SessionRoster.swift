@@ -26,6 +26,21 @@ package struct SessionRoster: Sendable {
         case connect(SessionMember)
         /// Connect through a relay, which has links to both members.
         case relay(SessionMember, through: PeerID)
+
+        /// The member to reach.
+        package var member: SessionMember {
+            switch self {
+            case .connect(let member), .relay(let member, _): member
+            }
+        }
+
+        /// The relay; nil for a direct attempt.
+        package var relay: PeerID? {
+            switch self {
+            case .connect: nil
+            case .relay(_, let relay): relay
+            }
+        }
     }
 
     /// A claim of another member that a connected member is gone.
@@ -339,6 +354,8 @@ package struct SessionRoster: Sendable {
     /// Determines the hubs, and the relays of the members without a link.
     /// - Parameter startsAbsences: false after a change by which no member becomes absent.
     private mutating func updateTopology(now: MonotonicInstant, startsAbsences: Bool = true) {
+        let announced = relays
+        reachability.setAnnounced(Set(announced.keys), now: now)
         if isMesh {
             hubs = [:]
             reachability.setRelays([:], now: startsAbsences ? now : nil)
@@ -347,7 +364,7 @@ package struct SessionRoster: Sendable {
             let chosen = members.sorted { ($1.neighbours.count, $0.id) < ($0.neighbours.count, $1.id) }
                 .prefix(SessionTopology.hubCount).map(\.id)
             hubs = Dictionary(chosen.map { ($0, hubs[$0] ?? now) }) { first, _ in first }
-            reachability.setRelays(relays, now: startsAbsences ? now : nil)
+            reachability.setRelays(announced, now: startsAbsences ? now : nil)
         }
         for id in table.otherIDs { report(id) }
     }
@@ -376,9 +393,10 @@ package struct SessionRoster: Sendable {
 
     /// Records that this node's network has changed: it may lead to members without a direct link.
     package mutating func recordNetworkChange(now: MonotonicInstant) {
-        for member in others where hasAddresses(of: member) || relay(to: member) != nil {
+        for member in others where hasAddresses(of: member) {
             reachability.recordReachabilityHint(member.id, isOwn: true, now: now)
         }
+        reachability.endRelayDelays()
     }
 
     /// Sets the addresses at which discovery sees a member, or a peer that may become one; empty for one that is not seen any more.
@@ -395,9 +413,10 @@ package struct SessionRoster: Sendable {
     // MARK: Links
 
     /// Records the start of a connection attempt.
-    package mutating func recordAttempt(to id: PeerID) {
+    /// - Parameter relay: nil for a direct attempt.
+    package mutating func recordAttempt(to id: PeerID, through relay: PeerID? = nil) {
         guard table.member(id) != nil else { return }
-        reachability.recordAttempt(id)
+        reachability.recordAttempt(id, through: relay)
         report(id)
     }
 
@@ -439,8 +458,14 @@ package struct SessionRoster: Sendable {
     }
 
     /// Records a failed connection attempt; the back-off grows with each.
-    package mutating func recordFailure(of id: PeerID, now: MonotonicInstant) {
-        reachability.recordFailure(id, isMember: table.member(id) != nil, now: now)
+    /// - Parameters:
+    ///   - relay: nil for a direct attempt.
+    ///   - isAnswered: whether the member was reached through the relay, and has not agreed.
+    package mutating func recordFailure(
+        of id: PeerID, through relay: PeerID? = nil, isAnswered: Bool = false, now: MonotonicInstant
+    ) {
+        reachability.recordFailure(
+            id, through: relay, isAnswered: isAnswered, isMember: table.member(id) != nil, now: now)
         report(id)
     }
 
@@ -459,45 +484,64 @@ package struct SessionRoster: Sendable {
 
     // MARK: Connection attempts
 
-    /// Returns the connection attempts that are due. The member with the lower id starts; the other one follows when that has
-    /// failed, so that two attempts rarely cross. A relay is tried when there is no direct link: first to a member whose link was
-    /// lost, because it takes seconds to find out that its addresses lead nowhere. Behind a relay a direct link is tried again and
-    /// again. Links that the topology does not require are opened on demand, and to members out of reach.
+    /// Returns the connection attempts that are due: to one member a direct one and one through a relay, which do not wait for each
+    /// other. The member with the lower id starts; the other one follows when that has failed, so that two attempts rarely cross.
+    /// Behind a relay a direct link is tried again and again. Links that the topology does not require are opened on demand, and to
+    /// members out of reach.
     package func dueAttempts(now: MonotonicInstant) -> [ConnectionAttempt] {
-        table.otherIDs.compactMap { id in
-            guard reachability.linkState(of: id) != .connected(via: nil), reachability.mayAttempt(id, now: now),
-                let member = table.member(id)
-            else { return nil }
-            let isRequired = requiresDirectLink(to: id, now: now)
-            let hasAddresses = hasAddresses(of: member)
-            let direct = hasAddresses ? ConnectionAttempt.connect(discovered.added(to: member)) : nil
-            // The other side may be the only one that can connect, behind its firewall.
-            let isOwnTurn = table.own < id || now >= reachability.secondAttemptTime(id)
-            if reachability.linkState(of: id).isConnected { return isRequired && isOwnTurn ? direct : nil }
-            let isDemanded = demandedLinks.contains(id)
-            guard isRequired || isDemanded || reachability.isMissing(id, now: now) else { return nil }
-            guard isOwnTurn || isDemanded else { return nil }
-            let isLost = reachability.isLost(id)
-            // The member's addresses are about to arrive: a relayed link would be closed at once.
-            if !hasAddresses, !isDemanded, !isLost, !reachability.isMissing(id, now: now) { return nil }
-            let isEvenAttempt = reachability.failureCount(of: id).isMultiple(of: 2)
-            let triesRelay = isRequired && !isLost ? !isEvenAttempt : isEvenAttempt
-            if triesRelay || !hasAddresses, let relay = relay(to: member) { return .relay(member, through: relay) }
-            return direct
+        others.flatMap { member -> [ConnectionAttempt] in
+            [relayedAttempt(to: member, now: now), directAttempt(to: member, now: now)].compactMap(\.self)
         }
     }
 
-    /// Selects a connected member that announces a link to `member`, preferably one with a direct link to this member. The
-    /// candidates take turns, because an announcement may be false.
-    private func relay(to member: SessionMember) -> PeerID? {
-        let candidates = others.filter {
-            $0.id != member.id && reachability.linkState(of: $0.id).isConnected && $0.neighbours.contains(member.id)
+    /// The attempt through a relay that is due to a member without a link. To a member that was linked here it begins at once, because
+    /// it takes seconds to find out that addresses lead nowhere; to another one when a direct attempt has failed.
+    private func relayedAttempt(to member: SessionMember, now: MonotonicInstant) -> ConnectionAttempt? {
+        let id = member.id
+        guard !reachability.linkState(of: id).isConnected,
+            let relay = reachability.nextRelay(to: id, among: relayCandidates(for: id), now: now)
+        else { return nil }
+        let isRequired = requiresDirectLink(to: id, now: now)
+        let (isDemanded, isMissing) = (demandedLinks.contains(id), reachability.isMissing(id, now: now))
+        guard isRequired || isDemanded || isMissing else { return nil }
+        let isOwnTurn = table.own < id || reachability.secondRelayTime(id).map { now >= $0 } ?? false
+        guard isOwnTurn || isDemanded else { return nil }
+        let isDue =
+            if reachability.isLost(id) {
+                true
+            } else if hasAddresses(of: member) {
+                !isRequired || reachability.failureCount(of: id) > 0
+            } else {
+                // The member's addresses are about to arrive: a relayed link would be closed at once.
+                isDemanded || isMissing
+            }
+        return isDue ? .relay(member, through: relay) : nil
+    }
+
+    /// The direct attempt that is due to a member without a direct link.
+    private func directAttempt(to member: SessionMember, now: MonotonicInstant) -> ConnectionAttempt? {
+        let id = member.id
+        let link = reachability.linkState(of: id)
+        guard link != .connected(via: nil), hasAddresses(of: member), reachability.mayAttempt(id, now: now) else { return nil }
+        // The other side may be the only one that can connect, behind its firewall.
+        let isOwnTurn = table.own < id || now >= reachability.secondAttemptTime(id)
+        let isDemanded = !link.isConnected && demandedLinks.contains(id)
+        guard isOwnTurn || isDemanded else { return nil }
+        if !requiresDirectLink(to: id, now: now) {
+            guard !link.isConnected, isDemanded || reachability.isMissing(id, now: now) else { return nil }
+            guard relayCandidates(for: id).isEmpty || reachability.hasFailedThroughRelay(id) else { return nil }
         }
-        let direct = candidates.filter { reachability.linkState(of: $0.id) == .connected(via: nil) }
-        let preferred = direct.isEmpty ? candidates : direct
-        // Direct attempts alternate with those through a relay.
-        let index = reachability.failureCount(of: member.id) / 2
-        return preferred.isEmpty ? nil : preferred[index % preferred.count].id
+        return .connect(discovered.added(to: member))
+    }
+
+    /// The connected members that announce a link to a member, those with a direct link to this member first, each group by id.
+    private func relayCandidates(for id: PeerID) -> [PeerID] {
+        let candidates = table.otherIDs.filter { relay in
+            relay != id && reachability.linkState(of: relay).isConnected
+                && table.member(relay)?.neighbours.contains(id) == true
+        }
+        let isDirect = { (relay: PeerID) in reachability.linkState(of: relay) == .connected(via: nil) }
+        return candidates.filter(isDirect) + candidates.filter { !isDirect($0) }
     }
 
     // MARK: Time
