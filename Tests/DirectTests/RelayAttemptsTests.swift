@@ -48,7 +48,7 @@ import Testing
             #expect(attempts.nextRelay(to: ada, among: [bea, cleo], now: at(delay)) == bea)
         }
         attempts.recordLink(to: ada, isFirst: true)
-        #expect(!attempts.hasFailed(ada))
+        #expect(!attempts.hasFailed(ada) && !attempts.isAvailable(ada))
     }
 
     @Test func `an attempt that ends late ends no other one`() {

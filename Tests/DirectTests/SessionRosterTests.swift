@@ -251,6 +251,32 @@ import Testing
         }
     }
 
+    @Test("S3, S4: a member that was linked is kept while another one announces a link to it, up to four times the timeout")
+    func announcedAbsence() {
+        for isWithdrawn in [true, false] {
+            var roster = roster(1, with: 2, 3, 4)
+            let (lost, unlinked) = (member(2).id, member(4).id)
+            var relay = member(3)
+            (relay.revision, relay.neighbours) = (1, [lost, unlinked])
+            roster.recordConnection(to: relay.id, via: nil, now: Self.start)
+            roster.receive([relay], from: relay.id, now: Self.start)
+            roster.recordConnection(to: lost, via: relay.id, now: Self.start)
+            roster.recordDisconnection(of: lost, now: Self.start)
+            roster.advance(to: later(30))
+            #expect(roster.memberIDs == [lost, relay.id])
+            if isWithdrawn {
+                (relay.revision, relay.neighbours) = (2, [])
+                roster.receive([relay], from: relay.id, now: later(40))
+                roster.advance(to: later(40))
+            } else {
+                roster.advance(to: later(119.9))
+                #expect(roster.memberIDs == [lost, relay.id])
+                roster.advance(to: later(120))
+            }
+            #expect(roster.memberIDs == [relay.id])
+        }
+    }
+
     @Test("a member whose last complete link ends while the other end of a new one has yet to agree is not absent until then")
     func joinsAgain() {
         var roster = roster(1, with: 2)

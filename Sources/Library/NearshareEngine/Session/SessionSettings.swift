@@ -11,7 +11,8 @@ public struct SessionSettings: Sendable {
     /// ``MemberState/connecting``, when the last link to the member is known to be lost: at once where the link was closed or has
     /// broken. Where nothing arrives any more, that is 12 seconds after the last byte of the last link, of which members send some
     /// at least every 4 seconds; up to 20 seconds where a transfer is being written to it, and later on a machine that is too busy
-    /// to notice. News of an address makes the time twice as long, unless an attempt to connect has failed since.
+    /// to notice. News of an address makes the time twice as long, unless an attempt to connect has failed since; and a member that was
+    /// connected stays while another one announces a link to it, for up to four times as long.
     public var timeout = Duration.seconds(30)
     /// The members between which there are direct links. By default all of up to 8 members, and three of more with all others.
     public var topology = SessionTopology.automatic

@@ -217,13 +217,19 @@ struct Reachability: Sendable {
         !isJoining(id, now: now) && absentSince[id].map { now - $0 >= Self.announcementTime } ?? false
     }
 
-    /// Members that have been absent for `timeout`, by id. Those with a hint are absent later: after an attempt that began
-    /// since, or after twice the time, because hints can be invented.
+    /// Members that have been absent for `timeout`, by id, or for longer as in ``absenceFactor(of:)``.
     func absentees(after timeout: Duration, now: MonotonicInstant) -> [PeerID] {
         absentSince.filter { id, since in
             !isJoining(id, now: now) && questions[id].map { now >= $0 } ?? true
-                && now - since >= (hints[id] == nil ? timeout : timeout * 2)
+                && now - since >= timeout * absenceFactor(of: id)
         }.keys.sorted()
+    }
+
+    /// The multiple of the timeout after which a member is given up. Hints and announcements can be invented, so both are bounded. An
+    /// announced link counts only where the member was linked here before: an invented member goes at the timeout (S3).
+    private func absenceFactor(of id: PeerID) -> Int {
+        if lost.contains(id), relayAttempts.isAvailable(id) { return Self.announcedAbsenceFactor }
+        return hints[id] == nil ? 1 : 2
     }
 
     /// The times at which members time out or attempts become due.
@@ -235,13 +241,15 @@ struct Reachability: Sendable {
             id < own && !attempts.contains(id) && backoffs[id].map { $0.retryTime < secondAttemptTime(id) } ?? true
         }
         let times: [MonotonicInstant] =
-            absentSince.map { id, since in since + (hints[id] == nil ? timeout : timeout * 2) }
+            absentSince.map { id, since in since + timeout * absenceFactor(of: id) }
             + absentSince.filter { isWaitedFor($0.key) }.values.map { $0 + Self.announcementTime }
             + secondAttempts.map { secondAttemptTime($0) }
             + backoffs.filter { !attempts.contains($0.key) }.values.map(\.retryTime)
         return times + relayAttempts.deadlines(own: own) + Array(joining.values) + Array(questions.values)
     }
 
+    /// The multiple of the timeout for which a member is kept while others announce a link to it: two minutes by default.
+    private static let announcedAbsenceFactor = 4
     /// The time for which only the member with the lower id attempts a connection.
     private static let headStart = Duration.seconds(3)
     /// The time in which the addresses and neighbours of a new member arrive.

@@ -16,6 +16,9 @@ struct RelayAttempts: Sendable {
     /// place of this one.
     private var pauses: [PeerID: AttemptBackoff] = [:]
 
+    /// Whether a connected member announces a link to a member that has none here.
+    func isAvailable(_ id: PeerID) -> Bool { availableSince[id] != nil }
+
     /// Whether an attempt through some relay has failed since the member was linked last.
     func hasFailed(_ id: PeerID) -> Bool { backoffs[id]?.isEmpty == false || pauses[id] != nil }
 
