@@ -16,6 +16,15 @@ import Testing
         #expect(number == 1)
     }
 
+    @Test func `a cancelled task waits for a promise that is certain to be fulfilled`() async {
+        let promise = Promise<Int>()
+        let waiting = Task { await promise.eventualValue }
+        waiting.cancel()
+        promise.fulfil(7)
+        #expect(await waiting.value == 7)
+        #expect(await promise.eventualValue == 7)
+    }
+
     @Test func `a plain value is the result beside an operation that returns nothing`() async {
         let answer: Bool? = await firstResult(
             of: { true },

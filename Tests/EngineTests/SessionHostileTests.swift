@@ -434,20 +434,27 @@ import Testing
         #expect(asked.withLock { $0 } == count)
     }
 
-    @Test("an invited node is told whether the inviting peer has withdrawn, or has no room", arguments: LinkKind.allCases)
+    @Test(
+        "an invited node is told whether the inviting peer has withdrawn or closed its link, or has no room",
+        arguments: LinkKind.allCases)
     func inviterDoesNotJoin(_ linkKind: LinkKind) async throws {
         let network = TestNetwork(linkKind)
         let hostile = HostileMember(TestNetwork.identity(9))
         try await withNode(network.settings(0)) { node in
             let listener = try node.listen()
-            for isFull in [true, false] {
+            let refusal = SessionFrame.refuse(hostile.session, .full).encoded
+            let frames = [
+                refusal, SessionFrame.withdraw(hostile.session).encoded, ControlFrame.close(.done).encoded,
+            ]
+            for frame in frames {
+                let isFull = frame == refusal
                 let link = try await hostile.connect(to: listener.port, over: network.settings(9).transport)
                 defer { link.close() }
                 link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
                 let invitation = try #require(await listener.sessionInvitations.first { _ in true })
                 let session = try invitation.accept(TestNetwork.trusting)
                 try await link.wait { $0 == SessionFrame.accept(hostile.session).encoded }
-                link.say((isFull ? SessionFrame.refuse(hostile.session, .full) : .withdraw(hostile.session)).encoded)
+                link.say(frame)
                 let end = await session.ended
                 if isFull {
                     #expect(end == .full)
@@ -455,6 +462,30 @@ import Testing
                     #expect(!text.contains("full"))
                 } else {
                     Issue.record("\(String(describing: end))")
+                }
+            }
+        }
+    }
+
+    @Test("an invitation that is withdrawn while it is accepted leaves no session", arguments: LinkKind.allCases)
+    func withdrawnWhileAccepted(_ linkKind: LinkKind) async throws {
+        let network = TestNetwork(linkKind)
+        let hostile = HostileMember(TestNetwork.identity(9))
+        try await withNode(network.settings(0)) { node in
+            let listener = try node.listen()
+            for _ in 0..<PromptRateLimiter.maximumCountPerSource {
+                let link = try await hostile.connect(to: listener.port, over: network.settings(9).transport)
+                defer { link.close() }
+                link.say(SessionFrame.invite(hostile.session, timeout: .seconds(30), proof: [], context: []).encoded)
+                let invitation = try #require(await listener.sessionInvitations.first { _ in true })
+                async let accepted = try? invitation.accept(TestNetwork.trusting)
+                link.say(SessionFrame.withdraw(hostile.session).encoded)
+                if let session = await accepted {
+                    let end = await session.ended
+                    if case .unavailable? = end {} else { Issue.record("\(String(describing: end))") }
+                    try await session.waitUnannounced { _ in node.session(hostile.session) == nil }
+                } else {
+                    #expect(node.session(hostile.session) == nil)
                 }
             }
         }

@@ -73,6 +73,33 @@ import Testing
         #expect(link.outcome.current == .failure(reason))
     }
 
+    @Test("an invitation that is withdrawn before both ends have agreed never joins, and one that has joined is not withdrawn")
+    func withdraws() throws {
+        func expectNoJoin(_ link: OutgoingSessionLink) {
+            let join = { () -> Result<SessionLink, SessionError> in
+                Issue.record("it joined")
+                return .failure(.left)
+            }
+            let frames = link.recordAcceptance(join) + link.recordTrust(true, join)
+            #expect(frames.isEmpty && link.outcome.current == nil && !link.awaitsTrust)
+        }
+        let steps: [(OutgoingSessionLink) -> Void] = [
+            { _ in },
+            { _ = $0.recordAcceptance { .failure(.left) } },
+            { _ = $0.recordTrust(true) { .failure(.left) } },
+        ]
+        for step in steps {
+            let withdrawn = try link(SessionQuestions(own: Self.id(9)), .program)
+            step(withdrawn)
+            #expect(withdrawn.withdraw())
+            expectNoJoin(withdrawn)
+        }
+        let joined = try link(SessionQuestions(own: Self.id(9)), .program)
+        for step in steps { step(joined) }
+        #expect(!joined.withdraw())
+        #expect(joined.outcome.current == .failure(.left), "for the reason of the join")
+    }
+
     @Test("S20: a question that was not answered in time is asked again a minute later, also where the peer invites")
     func unanswered() throws {
         let (questions, peer) = (SessionQuestions(own: Self.id(9)), Self.id(1))

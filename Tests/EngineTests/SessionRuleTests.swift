@@ -227,6 +227,47 @@ extension SessionStoryTests {
         }
     }
 
+    @Test(
+        "A2: an invitation that is cancelled at the moment of its acceptance has made both ends members, or neither",
+        arguments: LinkKind.allCases, [true, false])
+    func cancelledWhileAccepted(_ linkKind: LinkKind, isJoined: Bool) async throws {
+        let network = TestNetwork(linkKind)
+        try await withNode(network.settings(1)) { guest in
+            let listener = try guest.listen()
+            let destination = network.destination(1, listener.port)
+            try await withNode(network.settings(0)) { host in
+                for _ in 0..<10 {
+                    let session = try host.startSession(TestNetwork.trusting)
+                    let inviting = Task { () async -> Result<PeerID, SessionError> in
+                        do throws(SessionError) {
+                            return .success(try await session.invite(destination))
+                        } catch {
+                            return .failure(error)
+                        }
+                    }
+                    let invitation = try #require(await listener.sessionInvitations.first { _ in true })
+                    let joined = try invitation.accept(TestNetwork.trusting)
+                    // Either the acceptance is processed, and the call has not returned; or the two frames cross.
+                    if isJoined { try await session.wait { !$0.members.isEmpty } }
+                    inviting.cancel()
+                    switch await inviting.value {
+                    case .success(let id):
+                        #expect(id == network.id(1))
+                        try await session.waitUntilAllAreConnected(1)
+                        try await joined.waitUntilAllAreConnected(1)
+                    case .failure(let error):
+                        #expect(error == .cancelled && !isJoined)
+                        #expect(session.members.isEmpty)
+                        let end = await joined.ended
+                        if case .unavailable? = end {} else { Issue.record("\(String(describing: end))") }
+                    }
+                    await session.leave(waiting: .zero)
+                    await joined.leave(waiting: .zero)
+                }
+            }
+        }
+    }
+
     @Test("S12: a policy admits only peers that prove the secret", arguments: LinkKind.allCases) func secrets(
         _ linkKind: LinkKind
     )

@@ -107,15 +107,17 @@ final class IncomingSessionLink: Sendable {
 
     /// Ends the invitation that the peer has withdrawn, also while the trust policy decides about an accepted one. No effect for
     /// another session, and once the link has joined.
-    func withdraw(_ session: SessionID) {
+    /// - Returns: whether there was such an invitation.
+    func withdraw(_ session: SessionID) -> Bool {
         let isWithdrawn = state.withLock { state in
             guard state.invited == session, state.joined == nil else { return false }
             state.isOver = true
             return true
         }
-        guard isWithdrawn else { return }
+        guard isWithdrawn else { return false }
         over.fulfil()
         invitation?.end(.unavailable("the invitation was withdrawn"))
+        return true
     }
 
     /// Handles a `confirm` of the inviting peer: before the invitation, its statement whether it remembers this node's key; after
@@ -152,10 +154,7 @@ final class IncomingSessionLink: Sendable {
     func cancelJoin(_ session: Session, _ link: SessionLink, by frame: SessionFrame) -> Bool {
         let reason: SessionError
         switch frame {
-        case .withdraw(session.id):
-            reason = .unavailable(
-                "the invitation was withdrawn: the inviting user has not confirmed this machine's key in time, or has cancelled"
-            )
+        case .withdraw(session.id): reason = Self.withdrawn
         case .refuse(session.id, .full): reason = .full
         default: return false
         }
@@ -167,6 +166,9 @@ final class IncomingSessionLink: Sendable {
         if !isJoined { session.cancelJoin(of: link.peer, because: reason) }
         return true
     }
+
+    private static let withdrawn = SessionError.unavailable(
+        "the invitation was withdrawn: the inviting user has not confirmed this machine's key in time, or has cancelled")
 
     /// Ends the invitation at its expiry. No effect once it is answered.
     func expire() {
@@ -191,6 +193,7 @@ final class IncomingSessionLink: Sendable {
         if isOver {
             // The link ended, or the invitation was withdrawn, while the link was being added.
             session.remove(sessionLink)
+            _ = session.undoAdmission(by: sessionLink)
             driver.close(.goingAway)
             return false
         }
@@ -212,7 +215,11 @@ final class IncomingSessionLink: Sendable {
         }
         if joined == nil, reason == .closure(.closed(by: .remote, .verificationFailed)) { onDecline?() }
         over.fulfil()
-        if let (session, sessionLink) = joined { session.remove(sessionLink, after: reason) }
+        guard let (session, sessionLink) = joined else { return }
+        session.remove(sessionLink, after: reason)
+        // The peer has closed the link, and not lost it, before it has joined: the same as if it had withdrawn its invitation.
+        guard case .closure(.closed(by: .remote, _)) = reason, session.undoAdmission(by: sessionLink) else { return }
+        if session.room == nil, session.members.isEmpty { session.end(Self.withdrawn) }
     }
 }
 
@@ -327,7 +334,11 @@ extension Node {
                     with: { credentials.exchange(on: hash, seed: settings.random(CPace.seedByteCount)) })
             else { return incoming.driver.send(.refuse(id, .unknown)) }
             incoming.driver.send(.share(id, answer))
-        case .withdraw(let id): incoming.withdraw(id)
+        case .withdraw(let id):
+            // The program may have accepted in this moment, on another thread.
+            if !incoming.withdraw(id), let (session, sessionLink) = incoming.joined {
+                _ = incoming.cancelJoin(session, sessionLink, by: frame)
+            }
         case .confirm(let id, let value): incoming.receiveConfirm(value, in: id)
         default: break
         }

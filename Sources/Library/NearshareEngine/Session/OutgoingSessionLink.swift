@@ -34,7 +34,13 @@ final class OutgoingSessionLink: Sendable {
         var link: SessionLink? { if case .reached(let link) = agreement { link } else { nil } }
         var isAgreed: Bool { if case .reached = agreement { true } else { false } }
         var awaitsTrust: Bool { if case .pending(isAccepted: true, isTrusted: nil) = agreement { true } else { false } }
-        var isAccepted: Bool { if case .pending(isAccepted: false, _) = agreement { false } else { true } }
+        var isAccepted: Bool {
+            switch agreement {
+            case .pending(let isAccepted, _): isAccepted
+            case .withdrawn: false
+            case .reached: true
+            }
+        }
     }
 
     /// The decisions of both ends.
@@ -43,6 +49,8 @@ final class OutgoingSessionLink: Sendable {
         ///   - isAccepted: whether the peer has accepted.
         ///   - isTrusted: whether this node trusts the peer's key; nil before it has decided.
         case pending(isAccepted: Bool, isTrusted: Bool?)
+        /// This end has withdrawn its invitation before both had agreed.
+        case withdrawn
         /// Both have agreed. The link is nil while the thread that has seen it first adds the link to the session, and where that
         /// has failed.
         case reached(SessionLink?)
@@ -288,6 +296,16 @@ final class OutgoingSessionLink: Sendable {
             }
         }
         return joinIfAgreed(join)
+    }
+
+    /// Withdraws the invitation, so that an acceptance that arrives later has no effect. No effect once both ends have agreed.
+    /// - Returns: false when both ends have agreed: the link joins, and ``outcome`` is fulfilled, at once or already.
+    func withdraw() -> Bool {
+        state.withLock { state in
+            if state.isAgreed { return false }
+            state.agreement = .withdrawn
+            return true
+        }
     }
 
     /// Records the decision about the peer's key.

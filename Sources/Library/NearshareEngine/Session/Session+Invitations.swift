@@ -18,7 +18,9 @@ extension Session {
     ///   - ``SessionError/untrusted(_:)``: one end does not trust the other's key.
     ///   - ``SessionError/unavailable(_:)``: the peer cannot be reached, cannot answer now, or was removed by the founder.
     ///   - ``SessionError/incompatible(_:)`` and ``SessionError/invalidParameter(_:)``.
-    ///   - ``SessionError/cancelled``: the task was cancelled, which withdraws the invitation.
+    ///   - ``SessionError/cancelled``: the task was cancelled, which withdraws the invitation. A peer whose acceptance has arrived
+    ///     before is a member, and its identifier is returned. One that has accepted, and learns of the withdrawal afterwards,
+    ///     leaves the session.
     ///   - The reason of ``ended``.
     public func invite(
         _ destination: PeerDestination, context: [UInt8] = [], secret: [UInt8]? = nil, timeout: Duration = .seconds(30)
@@ -147,9 +149,14 @@ extension Session {
         let rest = isInvited ? deadline - node.settings.clock() + Self.answerGrace : .zero
         if let result = await Self.first(outcome, within: rest) { return (result, isInvited) }
         let awaitsTrust = outgoingLink.awaitsTrust
+        // One decision: a peer that has been accepted here is a member, and any other one never becomes it by this invitation.
+        guard outgoingLink.withdraw() else { return (await outcome.eventualValue ?? .failure(.left), true) }
+        // Another member has invited the peer meanwhile.
+        if case .success(let id)? = outcome.current { return (.success(id), true) }
         if !Task.isCancelled { outgoingLink.recordUnanswered(now: node.settings.clock()) }
         driver.send(.withdraw(id))
-        driver.close(.done)
+        // Not as done: the peer's acceptance may be on its way, and a link that is closed with unread bytes loses the last frames.
+        driver.close(.goingAway)
         if Task.isCancelled { return (.failure(.cancelled), true) }
         guard isInvited else { return (.failure(.timedOut("the peer at \(link.remote) did not answer in time")), false) }
         return (

@@ -31,6 +31,22 @@ extension Session {
         if room == nil, members.isEmpty { end(reason) }
     }
 
+    /// Removes a peer that has become a member by a link that has ended before the peer has joined by it. No effect where there are
+    /// other links to the peer.
+    /// - Returns: whether the peer was removed.
+    func undoAdmission(by link: SessionLink) -> Bool {
+        guard link.isAdmission, !link.isComplete.load(ordering: .acquiring) else { return false }
+        let now = node.settings.clock()
+        return update { state -> Bool in
+            guard !state.isOver, state.members.roster.member(link.peer) != nil, state.members.links(to: link.peer).isEmpty
+            else {
+                return false
+            }
+            state.members.roster.recordDeparture(of: link.peer, now: now)
+            return true
+        }
+    }
+
     /// Waits until a peer is a member, for ``answerGrace``: another member has invited it at the same time.
     /// - Returns: whether it is a member.
     func waitUntilMember(_ peer: AuthenticatedPeer) async -> Bool {
@@ -69,6 +85,7 @@ extension Session {
         let datagramTag = node.settings.randomInteger()
         let joined: Result<SessionLink, SessionError> = update { state in
             if let end = state.end { return .failure(end) }
+            let isAdmission = state.members.roster.member(peer.id) == nil
             guard state.members.admit(peer, name: name, now: now) else {
                 return .failure(state.members.roster.isRemoved(peer.fingerprint) ? Self.removed(peer) : .full)
             }
@@ -77,8 +94,8 @@ extension Session {
             let added = state.members.addLink(to: peer.id) { channelLink in
                 SessionLink(
                     peer: peer.id, driver: driver, remoteHost: link.remoteHost, localHost: link.localHost,
-                    relay: (link as? RelayedLink)?.relay, isInitiator: isInitiator, expiry: expiry,
-                    channelLink: channelLink, datagramTag: datagramTag, cipher: handshake.datagrams)
+                    relay: (link as? RelayedLink)?.relay, isInitiator: isInitiator, isAdmission: isAdmission,
+                    expiry: expiry, channelLink: channelLink, datagramTag: datagramTag, cipher: handshake.datagrams)
             }
             guard let added else { return .failure(Self.lostLink) }
             return .success(added)
@@ -93,6 +110,7 @@ extension Session {
             guard let stream = driver.openStream(.messages, StreamName("")!, with: sessionLink.peer) else {
                 // The link ended in the meantime.
                 remove(sessionLink)
+                _ = undoAdmission(by: sessionLink)
                 return .failure(Self.lostLink)
             }
             completeJoin(sessionLink)

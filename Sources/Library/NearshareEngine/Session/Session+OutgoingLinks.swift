@@ -209,7 +209,7 @@ extension Session {
             guard !outgoingLink.isOver else { return }
             outgoingLink.outcome.fulfil(.failure(reason))
             driver.send(.withdraw(id))
-            driver.close(.done)
+            driver.close(.goingAway)
         }
     }
 

@@ -23,6 +23,8 @@ final class SessionLink: Sendable {
     /// The relaying member; nil for a direct link.
     let relay: PeerID?
     let isInitiator: Bool
+    /// Whether the peer has become a member by this link.
+    let isAdmission: Bool
     /// The latest time at which the other end agrees; nil when it has agreed already.
     let expiry: MonotonicInstant?
     let channelLink: MessageChannel.LinkID
@@ -44,7 +46,8 @@ final class SessionLink: Sendable {
 
     init(
         peer: PeerID, driver: LinkDriver, remoteHost: String?, localHost: String?, relay: PeerID?, isInitiator: Bool,
-        expiry: MonotonicInstant?, channelLink: MessageChannel.LinkID, datagramTag: UInt64, cipher: NoiseDatagrams
+        isAdmission: Bool, expiry: MonotonicInstant?, channelLink: MessageChannel.LinkID, datagramTag: UInt64,
+        cipher: NoiseDatagrams
     ) {
         self.peer = peer
         self.driver = driver
@@ -52,6 +55,7 @@ final class SessionLink: Sendable {
         self.localHost = localHost
         self.relay = relay
         self.isInitiator = isInitiator
+        self.isAdmission = isAdmission
         self.expiry = expiry
         self.channelLink = channelLink
         self.datagramTag = datagramTag

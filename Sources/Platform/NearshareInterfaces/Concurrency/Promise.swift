@@ -37,6 +37,23 @@ package final class Promise<Value: Sendable>: Sendable {
         }
     }
 
+    /// Waits until the promise is fulfilled, also when the waiting task is cancelled: for one that is certain to be fulfilled. Never
+    /// nil.
+    package var eventualValue: Value? {
+        get async {
+            await withCheckedContinuation { continuation in
+                let value = state.withLock { state -> Value? in
+                    if state.value == nil {
+                        state.lastWaiter += 1
+                        state.waiters[state.lastWaiter] = continuation
+                    }
+                    return state.value
+                }
+                if let value { continuation.resume(returning: value) }
+            }
+        }
+    }
+
     /// Waits until the promise is fulfilled, at most for `duration`.
     /// - Returns: whether it is fulfilled.
     @discardableResult
