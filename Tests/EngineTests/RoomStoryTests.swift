@@ -168,7 +168,7 @@ import Testing
     func lost(isInOtherRoom: Bool) throws {
         let room = try #require(SessionRoom(name: "attic", service: try Self.service.name, secret: nil))
         let peer = LocalIdentity(seed: [UInt8](repeating: 9, count: 64)).peerID
-        let peers = RoomPeers(own: LocalIdentity(seed: [UInt8](repeating: 8, count: 64)).peerID, room)
+        let peers = RoomPeers(own: LocalIdentity(seed: [UInt8](repeating: 8, count: 64)).peerID, port: 5, room)
         let key = ServiceSighting.Key(instance: "ben", interfaceIndex: 1, isIPv6: false)
         func seen(in room: String) throws -> DiscoveryEvent {
             let info = try DiscoveryInfo(checking: [SessionRoom.infoKey: room])
@@ -184,6 +184,78 @@ import Testing
         #expect(apply(try seen(in: room.session.hex)) == [peer: ["192.0.2.1"]])
         #expect(apply(isInOtherRoom ? try seen(in: "other") : .gone(key)) == [peer: []])
         #expect(apply(.gone(key)).isEmpty)
+    }
+
+    @Test(
+        "a second program with a node's key takes its place in a room, and the session of the first one ends",
+        arguments: LinkKind.allCases, [RoomAdmission.open, .secret("word")])
+    func takesPlace(_ linkKind: LinkKind, _ admission: RoomAdmission) async throws {
+        try await withNodes(
+            4, linkKind, adjust: { number, settings in if number == 3 { settings.identity = TestNetwork.identity(0) } },
+            { network, nodes in
+                func join(_ number: Int) throws -> Session {
+                    try nodes[number].join("attic", for: try Self.service, admission: admission)
+                }
+                let first = try join(0)
+                let others = [try join(1), try join(2)]
+                for session in others + [first] { try await session.waitUntilAllAreConnected(2) }
+                // Only a member whose epoch is known can be replaced.
+                try await first.send(SessionMessage(text: "first"))
+                for session in others { #expect(await session.messages.first { _ in true }?.message.text == "first") }
+                let second = try join(3)
+                let end = await first.ended
+                #expect("\(String(describing: end))".contains("another program with this node's key"))
+                try await second.waitUntilAllAreConnected(2)
+                try await others[0].send(SessionMessage(text: "second"))
+                for session in [others[1], second] {
+                    #expect(await session.messages.first { _ in true }?.message.text == "second")
+                }
+                #expect(others.allSatisfy { $0.members.count == 2 })
+                for session in others + [second] { await session.leave() }
+            })
+    }
+
+    @Test("S4: a member's word that this program was replaced ends no room in which no other program is seen")
+    func replaced() async throws {
+        try await withNodes(1, .memory) { network, nodes in
+            let session = try nodes[0].join("attic", for: try Self.service, admission: .open)
+            let port = try #require(nodes[0].listeningPort)
+            let hostile = HostileMember(TestNetwork.identity(9))
+            let link = try await hostile.connect(to: port, over: network.settings(9).transport)
+            defer { link.close() }
+            link.say(SessionFrame.invite(session.id, timeout: .seconds(30), proof: [], context: [1]).encoded)
+            try await link.wait { $0 == SessionFrame.accept(session.id).encoded }
+            link.say(StreamFrame.open(StreamID(rawValue: 1), .messages, StreamName("")!).encoded)
+            try await session.wait { $0.state(of: hostile.id)?.isConnected == true }
+            link.say(ControlFrame.close(.replaced).encoded)
+            try await session.wait { $0.state(of: hostile.id)?.isConnected != true }
+            #expect(session.members.map(\.id) == [hostile.id] && !session.isOver)
+            // Discovery reports it later.
+            session.recordSharedKey()
+            let end = await session.ended
+            #expect("\(String(describing: end))".contains("another program with this node's key"))
+        }
+    }
+
+    @Test("another program that advertises the room with the local id is noticed by its port")
+    func sharedKey() throws {
+        let room = try #require(SessionRoom(name: "attic", service: try Self.service.name, secret: nil))
+        let own = LocalIdentity(seed: [UInt8](repeating: 8, count: 64)).peerID
+        let other = LocalIdentity(seed: [UInt8](repeating: 9, count: 64)).peerID
+        let peers = RoomPeers(own: own, port: 5, room)
+        func isNoticed(_ id: PeerID, in room: String, port: UInt16) throws -> Bool {
+            let record = PeerTXTRecord(
+                id: id, name: try DisplayName("ben"), info: try DiscoveryInfo(checking: [SessionRoom.infoKey: room]))
+            let key = ServiceSighting.Key(instance: "\(port)", interfaceIndex: 1, isIPv6: false)
+            let sighting = ServiceSighting(
+                key: key, address: LinkAddress(host: "192.0.2.1", port: port), txt: record.strings, isOwn: true)
+            _ = peers.apply(.seen(sighting), now: MonotonicInstant(nanoseconds: 0))
+            return peers.isKeyShared
+        }
+        #expect(try !isNoticed(own, in: room.session.hex, port: 5))
+        #expect(try !isNoticed(own, in: "other", port: 6))
+        #expect(try !isNoticed(other, in: room.session.hex, port: 6))
+        #expect(try isNoticed(own, in: room.session.hex, port: 6))
     }
 
     @Test("a machine that announces the local id is noticed where it is not this one", arguments: [true, false])

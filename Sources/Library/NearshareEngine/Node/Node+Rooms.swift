@@ -50,7 +50,7 @@ extension Node {
             room.session, settings, room: Room(room, admission, now: self.settings.clock()), claim: claim
         ).session
         let isStarted = start { [self] in
-            await meet(in: session, room, changes)
+            await meet(in: session, room, changes, port: socket.port)
             close(socket, advertisement)
             session.releaseClaim()
         }
@@ -80,8 +80,9 @@ extension Node {
     }
 
     /// Invites the peers that advertise a room, until its session is over.
-    private func meet(in session: Session, _ room: SessionRoom, _ changes: NearbyChanges) async {
-        let peers = RoomPeers(own: id, room)
+    /// - Parameter port: the one at which this node advertises itself.
+    private func meet(in session: Session, _ room: SessionRoom, _ changes: NearbyChanges, port: UInt16) async {
+        let peers = RoomPeers(own: id, port: port, room)
         await withDiscardingTaskGroup { group in
             group.addTask { [self] in
                 do {
@@ -89,6 +90,7 @@ extension Node {
                         for (peer, addresses) in peers.apply(event, now: settings.clock()) {
                             session.recordFound(peer, at: addresses)
                         }
+                        if peers.isKeyShared { session.recordSharedKey() }
                         session.memberChange.notifyAll()
                     }
                 } catch {

@@ -8,12 +8,18 @@ final class RoomPeers: Sendable {
     private struct State {
         var table: NearbyPeerTable
         var candidates: RoomCandidates
+        /// Another program advertises the room with this node's id.
+        var isKeyShared = false
     }
 
     private let state: Mutex<State>
     private let room: SessionRoom
+    private let own: PeerID
+    /// The port that this node advertises.
+    private let port: UInt16
 
-    init(own: PeerID, _ room: SessionRoom) {
+    init(own: PeerID, port: UInt16, _ room: SessionRoom) {
+        (self.own, self.port) = (own, port)
         state = Mutex(State(table: NearbyPeerTable(ownID: own), candidates: RoomCandidates(own: own)))
         self.room = room
     }
@@ -21,11 +27,14 @@ final class RoomPeers: Sendable {
     /// - Returns: the peers that have changed, and the addresses at which they are seen now; no address for a peer that is gone.
     func apply(_ event: DiscoveryEvent, now: MonotonicInstant) -> [(peer: PeerID, addresses: [LinkAddress])] {
         var event = event
-        // The peer may have replaced the record of this room by one of another room.
-        if case .seen(let seen) = event,
-            PeerTXTRecord(strings: seen.txt)?.info.pairs[SessionRoom.infoKey] != room.session.hex
-        {
-            event = .gone(seen.key)
+        if case .seen(let seen) = event {
+            let record = PeerTXTRecord(strings: seen.txt)
+            if record?.info.pairs[SessionRoom.infoKey] != room.session.hex {
+                // The peer may have replaced the record of this room by one of another room.
+                event = .gone(seen.key)
+            } else if record?.id == own, seen.address.port != port {
+                state.withLock { $0.isKeyShared = true }
+            }
         }
         return state.withLock { state in
             state.table.apply(event).map { change in
@@ -39,6 +48,9 @@ final class RoomPeers: Sendable {
             }
         }
     }
+
+    /// Whether another program, on this machine or another one, has advertised the room with this node's id. Any host can claim that.
+    var isKeyShared: Bool { state.withLock(\.isKeyShared) }
 
     func next(now: MonotonicInstant, isMember: (PeerID) -> Bool) -> NearbyPeer? {
         state.withLock { state in

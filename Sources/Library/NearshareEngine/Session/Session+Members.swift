@@ -143,6 +143,7 @@ extension Session {
             state.members.updateReachability(of: link.peer, now: now)
             state.slow.recordLink(to: link.peer, now: now)
             state.transfers.recordLink(to: link.peer)
+            state.isReplaced = false
             guard let own else { return }
             if !own.hosts.isEmpty {
                 state.members.setInterfaceAddresses(own.hosts.map { .init(announcing: $0, port: own.port) })
@@ -177,9 +178,12 @@ extension Session {
                 return false
             }
             state.members.roster.recordReplacement(of: link.peer, now: now)
-            return state.members.links.isEmpty && room == nil && !state.members.roster.isFounder
+            guard state.members.links.isEmpty, !state.members.roster.isFounder else { return false }
+            state.isReplaced = true
+            return room == nil || state.isKeyShared
         }
-        // One member alone cannot end the session: not while there are other links, in a room, or where this node is the founder.
+        // One member alone cannot end the session: not while there are other links, where this node is the founder, or in a room, which
+        // any peer may join. There, the other program has to be seen as well.
         if isReplaced { return self.end(Self.replacedError) }
         // Another link may have to take over; updates that the old one did not carry are in the whole roster.
         let others = linksTo(link.peer)
@@ -189,6 +193,16 @@ extension Session {
         for other in others { other.wake() }
         // A leave waits for the answer on each link.
         if state.withLock(\.isLeaving) { progress.notifyAll() }
+    }
+
+    /// Records that another program advertises the room of this session with this node's id. The session ends where the members say
+    /// that this program has taken its place.
+    func recordSharedKey() {
+        let isReplaced = state.withLock { state in
+            state.isKeyShared = true
+            return !state.isOver && state.isReplaced && state.members.links.isEmpty
+        }
+        if isReplaced { end(Self.replacedError) }
     }
 
     private static let replacedError = SessionError.unavailable(

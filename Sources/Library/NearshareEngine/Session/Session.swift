@@ -141,6 +141,10 @@ public final class Session: Sendable {
         var receiptWaiterCount = 0
         /// This node is leaving: what was handed over is delivered, and nothing else is accepted.
         var isLeaving = false
+        /// The last link has ended because, by its other end, another program with this node's key has joined.
+        var isReplaced = false
+        /// Another program advertises the room with this node's id.
+        var isKeyShared = false
         /// Content that members had not received when this node went; nil before that.
         var undelivered: [Undelivered]?
         /// The reason why the session is over.
