@@ -32,6 +32,23 @@ struct StagedTransferTests {
         #expect(try spooled("").isEmpty)
     }
 
+    @Test("a folder that is removed during the transfer is a failure of the receiver, not of what was sent")
+    func removedDuringTransfer() throws {
+        let rig = try InboxRig(scratch: scratch)
+        let source = InMemorySource([.file("a", bytes(1 << 20), item: 0)])
+        let sink = try rig.sink(source.offer)
+        try sink.resume(at: try sink.resumePoint())
+        let entry = try #require(source.entries.first)
+        try sink.begin(entry.header, at: 0, entriesDigest: [UInt8](repeating: 1, count: 32))
+        try entry.content.withUnsafeBytes { try sink.write($0) }
+        try FileDescriptor.openDirectory(path: scratch("state")).removeTree("spool")
+        let failure = #expect(throws: StorageError.self) {
+            try sink.endEntry()
+            _ = try sink.finish()
+        }
+        #expect(failure?.code == .failed || failure?.code == .notFound)
+    }
+
     @Test("while one writer removes the folder, another never works in what is being removed")
     func removedMeanwhile() throws {
         let path = scratch("spool")

@@ -24,12 +24,13 @@
         ///   - context: bytes for the receiving programs, at most 1024.
         ///   - timeout: time that the receivers have to answer, 1 to 600 seconds.
         /// - Returns: a transfer for each member.
-        /// - Throws: ``SessionError/invalidParameter(_:)`` for a URL that is not of a file, and as for paths.
+        /// - Throws: ``SessionError/invalidParameter(_:)`` for a URL that is not of a file or names another host, and as for
+        ///   paths.
         public func sendResource(
             at url: URL, named name: String? = nil, to members: [PeerID], context: [UInt8] = [],
             timeout: Duration = .seconds(30)
         ) async throws -> [PeerID: Transfer] {
-            guard url.isFileURL else {
+            guard url.isFileURL, ["", "localhost"].contains(url.host ?? "") else {
                 throw SessionError.invalidParameter("only files of this machine can be sent; fetch the content of a URL first")
             }
             return try await sendResource(at: url.path, named: name, to: members, context: context, timeout: timeout)
@@ -38,6 +39,7 @@
 
     extension Transfer {
         /// Mirrors the transfer in a `Progress` until it ends; cancelling the `Progress` cancels the transfer at both ends.
+        /// In a cancelled task, the `Progress` shows the end of the transfer only.
         ///
         ///     let progress = Progress(totalUnitCount: -1)
         ///     async let result = transfer.report(to: progress)
@@ -54,9 +56,11 @@
                 progress.completedUnitCount = Int64(clamping: snapshot.done)
             }
             let result = await result
+            // In a cancelled task, the sequence above has ended before the transfer.
+            let doneCount = Int64(clamping: snapshot.done)
             // An empty file as well: `isFinished` compares counts above zero.
             if result.outcome == .completed {
-                progress.totalUnitCount = max(progress.completedUnitCount, 1)
+                progress.totalUnitCount = max(doneCount, 1)
                 progress.completedUnitCount = progress.totalUnitCount
             }
             progress.cancellationHandler = nil

@@ -16,7 +16,9 @@ extension Session {
     ///   - ``SessionError/declined`` and ``SessionError/timedOut(_:)``: the other user or program has declined, or has not answered.
     ///   - ``SessionError/full``: there or here; at once where the members and the open invitations reach this node's limit.
     ///   - ``SessionError/untrusted(_:)``: one end does not trust the other's key.
-    ///   - ``SessionError/unavailable(_:)``: the peer cannot be reached, cannot answer now, or was removed by the founder.
+    ///   - ``SessionError/unavailable(_:)``: the peer cannot be reached, cannot answer now, or was removed by the founder. It
+    ///     cannot answer either where it was invited five times within a minute and has not accepted; an invitation that was
+    ///     cancelled counts.
     ///   - ``SessionError/incompatible(_:)`` and ``SessionError/invalidParameter(_:)``.
     ///   - ``SessionError/cancelled``: the task was cancelled, which withdraws the invitation. A peer whose acceptance has arrived
     ///     before is a member, and its identifier is returned. One that has accepted, and learns of the withdrawal afterwards,

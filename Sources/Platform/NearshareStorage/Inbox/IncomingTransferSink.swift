@@ -233,6 +233,8 @@ final class IncomingTransferSink: ResourceSink {
     private func finish(as offer: Offer) throws(StorageError) -> [DeliveredItem] {
         try tree.completeFolders(downTo: 0)
         guard staged.matches(offer, keepsNewer: inbox.limits.existing == .update) else {
+            // Not the sender's fault.
+            if staged.isRemoved { throw StorageError(.failed, "\(shown(staged.area.path)) was removed during the transfer") }
             throw StorageError(.rejected, "the content is not what was offered")
         }
         if !syncsEachEntry || present.hasCopies { try staged.items.synchronizeFileSystem() }

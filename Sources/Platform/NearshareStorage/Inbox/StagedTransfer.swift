@@ -100,6 +100,9 @@ final class StagedTransfer: Sendable {
         return areEqual && count == offer.itemCount
     }
 
+    /// Whether the folder of the items was removed, by this machine's user or a program.
+    var isRemoved: Bool { (try? items.status())?.st_nlink == 0 }
+
     /// Removes the folder. The lock goes last: until then no other writer gets the folder, and one that comes then finds it empty.
     func remove() {
         for name in (try? directory.names()) ?? [] where name != Self.lockName { directory.removeTree(name) }
