@@ -222,6 +222,29 @@ struct CarryStoryTests {
         #expect(network.nodes[1].store.values.allSatisfy { $0.previousNode == nil })
     }
 
+    @Test("B7: an own message for everyone that comes back after the store was restored is forwarded, and not shown")
+    func ownMessageComesBack() {
+        var network = BundleNetwork(3)
+        network.connect(0, 1)
+        network.send("to all", from: 0, to: nil)
+        network.run(.seconds(60))
+        for _ in 0..<2 {
+            network.kill(0)
+            network.nodes[0].store = [:]
+            network.start(0)
+            network.run(.seconds(60))
+            #expect(network.texts(0).isEmpty)
+        }
+        network.cut(0, 1)
+        network.nodes[0].delivered = []
+        network.kill(0)
+        network.start(0)
+        network.connect(0, 1)
+        network.connect(0, 2)
+        network.run(.seconds(120))
+        #expect(network.texts(0).isEmpty && network.texts(1) == ["to all"] && network.texts(2) == ["to all"])
+    }
+
     @Test("B12: a private bundle names neither its sender nor its destination, and is delivered")
     func privacy() {
         var network = BundleNetwork(3)

@@ -59,7 +59,12 @@ extension BundleRouter {
             case .everyone, .unnamed: true
             case .endpoint(let destination): destination == address
             }
-        if isDestination, let (message, secret) = bundle.opened(by: keys, hopCount: copy.hopCount) {
+        if isDestination, bundle.source == address {
+            // This node's own, which its store no longer has, as after a restored backup: forwarded, but no message for its user.
+            index.recordSeen(id, expiry: bundle.expiry, from: neighbour)
+            react(.recordDelivery(id, expiry: bundle.expiry))
+            guard bundle.destination == .everyone else { return confirm(id, to: neighbour, now: now) }
+        } else if isDestination, let (message, secret) = bundle.opened(by: keys, hopCount: copy.hopCount) {
             // Whichever node forwarded it. It is not delivered, and its sender is not told that it was; a later copy is delivered if
             // the sender is unblocked by then.
             if let sender = message.sealedBy, settings.isBlocked(sender) { return confirm(id, to: neighbour, now: now) }
