@@ -396,7 +396,7 @@ struct CarryAttackTests {
             network.nodes[1].events.count { if case .clockDiffers = $0 { true } else { false } }
         }
         #expect(warningCount() == 1)
-        // The warning is limited to one in ten minutes.
+        // One warning for each sender.
         network.send("from tomorrow, too", from: 0, to: 2)
         network.run(.seconds(60))
         #expect(warningCount() == 1)
@@ -408,6 +408,27 @@ struct CarryAttackTests {
         network.send("of long ago", from: 0, to: 2)
         network.run(.seconds(60))
         #expect(network.texts(2) == ["a little early"])
+    }
+
+    @Test("B8: a warning about a clock names the key that has signed, once, and made-up keys cause few")
+    func clockWarnings() {
+        var network = row()
+        network.clockOffsets[0] = .seconds(86_400)
+        func warned() -> [EndpointID] {
+            network.nodes[1].events.compactMap { if case .clockDiffers(of: let sender, by: _) = $0 { sender } else { nil } }
+        }
+        var forged = network.outgoing("not signed", from: 0, to: nil).copy
+        forged.hopCount = 1
+        forged.signature[3] ^= 1
+        network.inject(.copy(forged), from: 0, to: 1)
+        #expect(warned().isEmpty)
+        for number in 0..<3 { network.send("\(number)", from: 0, to: 2) }
+        network.run(.seconds(60))
+        #expect(warned() == [network.address(0)])
+        // Each private message is signed by another key.
+        for number in 0..<20 { network.send("\(number)", from: 0, to: 2, isPrivate: true) }
+        network.run(.seconds(60))
+        #expect(warned().count == 4)
     }
 
     @Test("B1: a neighbour that claims to be the root and to reach every node delays bundles, but does not stop them")

@@ -194,12 +194,30 @@ package final class BundleDriver: Sendable {
                 settings.log.debug("message \(delivered.id): its content is not readable: \(error)")
                 return nil
             }
-        case .clockDiffers(let lead):
-            // Unauthenticated: any key can sign such a bundle, so this is only a warning.
+        case .clockDiffers(let sender, let lead):
+            // Any key can sign such a bundle, so this is only a warning.
             settings.log.warning(
-                "a message was created \(lead.components.seconds) s in the future; the sender's clock or this one is wrong")
+                """
+                a message of \(name(of: sender)) was created \(lead.components.seconds) s in the future; the sender's clock or \
+                this one is wrong
+                """)
             return nil
         }
+    }
+
+    /// The signer of a bundle for display: by name where a peer in the mesh has proven the key or announces it, by id where it is a
+    /// contact's.
+    private func name(of signer: EndpointID) -> String {
+        let peers = mesh.read { router in
+            router.knownPeers.filter { peer in router.keys(of: peer.id).map { EndpointID(of: $0.signingKey) } == signer }
+        }
+        if let peer = peers.first(where: { peer in mesh.read { $0.hasProvenSigningKey(peer.id) } }) {
+            return peer.name.identified(by: peer.id)
+        }
+        if let contact = contacts.id(of: signer) { return contact.hex }
+        // Any peer can announce a key of its own beside another's id (K2).
+        guard let peer = peers.first else { return "the unknown key \(signer.hex)" }
+        return "\(peer.name.identified(by: peer.id)), by its announcement alone,"
     }
 
     private func publish(_ event: BundleDriverEvent) {
@@ -210,17 +228,24 @@ package final class BundleDriver: Sendable {
 
 /// The endpoints of the user's contacts.
 final class ContactEndpoints: Sendable {
-    private let endpoints: Mutex<Set<EndpointID>>
+    private let ids: Mutex<[EndpointID: PeerID]>
 
     init(_ keys: [PeerID: SigningPublicKey]) {
-        endpoints = Mutex(Set(keys.values.map { EndpointID(of: $0) }))
+        ids = Mutex(Self.idsByEndpoint(keys))
     }
 
-    func contains(_ endpoint: EndpointID) -> Bool { endpoints.withLock { $0.contains(endpoint) } }
+    func contains(_ endpoint: EndpointID) -> Bool { id(of: endpoint) != nil }
+
+    /// The contact behind an endpoint; nil for none.
+    func id(of endpoint: EndpointID) -> PeerID? { ids.withLock { $0[endpoint] } }
 
     func set(_ keys: [PeerID: SigningPublicKey]) {
-        let present = Set(keys.values.map { EndpointID(of: $0) })
-        endpoints.withLock { $0 = present }
+        let present = Self.idsByEndpoint(keys)
+        ids.withLock { $0 = present }
+    }
+
+    private static func idsByEndpoint(_ keys: [PeerID: SigningPublicKey]) -> [EndpointID: PeerID] {
+        Dictionary(keys.map { (EndpointID(of: $0.value), $0.key) }) { first, _ in first }
     }
 }
 

@@ -27,8 +27,9 @@ package enum BundleEvent: Sendable, Hashable {
     case expired(BundleID)
     /// A bundle for this node, or for everyone.
     case received(DeliveredBundle)
-    /// A bundle was created in the future: the sender's clock is wrong, or this node's. Such bundles are not accepted.
-    case clockDiffers(by: Duration)
+    /// A bundle was created in the future: the clock of the endpoint that has signed it is wrong, or this node's. Such bundles are
+    /// not accepted.
+    case clockDiffers(of: EndpointID, by: Duration)
 }
 
 /// A bundle in the store.

@@ -37,7 +37,9 @@ extension BundleRouter {
         let id = copy.bundle.id
         if index.seen.contains(id) { return receiveDuplicate(copy, id, from: neighbour, now: now) }
         let lead = copy.bundle.creationTime.milliseconds - now.wall.milliseconds
-        guard lead <= Self.clockTolerance else { return warnAboutClock(lead: .milliseconds(lead), now: now) }
+        guard lead <= Self.clockTolerance else {
+            return warnAboutClock(of: copy, id, lead: .milliseconds(lead), from: neighbour, now: now)
+        }
         guard copy.bundle.expiry > now.wall, copy.hopCount > 0, copy.hopCount <= copy.bundle.profile.hopLimit,
             forwarder.admitsSignatureCheck(for: neighbour, now: now), settings.isSigned(copy, id)
         else { return }
@@ -87,10 +89,17 @@ extension BundleRouter {
         accept(copy, id, from: neighbour, now: now)
     }
 
-    /// Reports a bundle that was created further in the future than clocks may differ.
-    private mutating func warnAboutClock(lead: Duration, now: Moment) {
-        guard clockWarnings.admit(atMost: 1, within: Self.clockWarningInterval, now: now.monotonic) else { return }
-        react(.emit(.clockDiffers(by: lead)))
+    /// Reports a bundle that was created further in the future than clocks may differ. The warning names the endpoint that has signed
+    /// it, so the signature is checked first.
+    private mutating func warnAboutClock(
+        of copy: BundleCopy, _ id: BundleID, lead: Duration, from neighbour: EndpointID, now: Moment
+    ) {
+        var warnings = clockWarnings
+        guard warnings.admit(copy.bundle.source, now: now.monotonic),
+            forwarder.admitsSignatureCheck(for: neighbour, now: now), settings.isSigned(copy, id)
+        else { return }
+        clockWarnings = warnings
+        react(.emit(.clockDiffers(of: copy.bundle.source, by: lead)))
     }
 
     /// The neighbour holds the bundle as well. It may have started epidemic forwarding, or lack the acknowledgement.
@@ -193,7 +202,6 @@ extension BundleRouter {
         index.register(acknowledgement: id)
     }
 
-    /// Milliseconds.
+    /// Limit on the lead of a sender's clock, in milliseconds.
     private static let clockTolerance: Int64 = 600_000
-    private static let clockWarningInterval = Duration.seconds(600)
 }

@@ -31,7 +31,7 @@ package struct BundleRouter: Sendable {
     private var timers = DeadlineQueue<RouterTimer>()
     private var reactions: [BundleReaction] = []
     private var isSweepScheduled = false
-    var clockWarnings = RateWindow()
+    var clockWarnings = ClockWarnings()
 
     /// - Parameter random: the kernel's in a real node, as keys are drawn from it.
     package init(
