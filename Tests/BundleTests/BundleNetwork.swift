@@ -147,6 +147,13 @@ struct BundleNetwork: Simulation {
             created: moment(from).wall, random: &random)
     }
 
+    /// Gives a bundle of a node the present time.
+    mutating func redate(_ copy: BundleCopy, of node: Int) -> BundleID? {
+        let moment = moment(node)
+        defer { settle(node) }
+        return nodes[node].router!.redate(copy, created: moment.wall, now: moment)
+    }
+
     /// Delivers a packet as if a neighbour had sent it.
     mutating func inject(_ packet: BundlePacket, from: Int, to: Int) {
         let (address, moment) = (address(from), moment(to))

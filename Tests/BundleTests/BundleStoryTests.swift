@@ -245,6 +245,78 @@ struct CarryStoryTests {
         #expect(network.texts(0).isEmpty && network.texts(1) == ["to all"] && network.texts(2) == ["to all"])
     }
 
+    /// The bundles of a node that it has reported as created while its clock was ahead.
+    private func ahead(_ network: BundleNetwork, _ node: Int) -> [BundleID] {
+        network.nodes[node].events.flatMap { event -> [BundleID] in
+            if case .createdAhead(let ids) = event { ids } else { [] }
+        }
+    }
+
+    @Test("what was created while the clock was ahead is reported once, is not forwarded, and leaves when its time comes")
+    func createdAhead() {
+        var network = BundleNetwork(2)
+        network.clockOffsets[0] = .seconds(3_600)
+        let ids = ["one", "two"].map { text -> BundleID in
+            network.run(.seconds(1))
+            return network.send(text, from: 0, to: 1)
+        }
+        network.clockOffsets[0] = nil
+        // A clock that is behind has no neighbour: its times of creation are not reported.
+        network.run(.seconds(120))
+        #expect(ahead(network, 0).isEmpty)
+        network.connect(0, 1)
+        network.run(.seconds(120))
+        #expect(ahead(network, 0) == ids && network.texts(1).isEmpty)
+        let copyCount = ids.reduce(0) { $0 + network.copies[$1, default: 0] }
+        #expect(network.nodes[1].events.isEmpty && copyCount == 0)
+        network.kill(0)
+        network.start(0)
+        network.run(.seconds(120))
+        #expect(ahead(network, 0) == ids + ids && network.nodes[1].events.isEmpty)
+        network.run(.seconds(3_600))
+        #expect(network.texts(1).sorted() == ["one", "two"])
+    }
+
+    @Test("a clock that is set back while the node runs is noticed")
+    func setBack() {
+        var network = BundleNetwork(3)
+        network.clockOffsets = [0: .seconds(3_600), 1: .seconds(3_600)]
+        network.connect(0, 1)
+        let id = network.send("early", from: 0, to: 2)
+        network.run(.seconds(60))
+        network.clockOffsets = [:]
+        network.run(.seconds(60))
+        // A neighbour does not change what it carries for others.
+        #expect(ahead(network, 0) == [id] && ahead(network, 1).isEmpty)
+    }
+
+    @Test("a readable bundle and an acknowledgement get another time of creation, and a sealed bundle does not")
+    func redated() throws {
+        var network = BundleNetwork(2)
+        network.connect(0, 1)
+        network.run(.seconds(60))
+        // The clock of the receiver is ahead: its acknowledgement is refused.
+        network.clockOffsets[1] = .seconds(3_600)
+        let id = network.send("hello", from: 0, to: 1)
+        network.run(.seconds(10))
+        #expect(network.texts(1) == ["hello"] && !network.nodes[0].events.contains(.delivered(id)))
+        let sealed = network.send("sealed", from: 1, to: 0)
+        let readable = network.send("to all", from: 1, to: nil)
+        network.run(.seconds(10))
+        #expect(network.texts(0).isEmpty)
+        network.clockOffsets[1] = nil
+        network.run(.seconds(60))
+        let early = ahead(network, 1)
+        #expect(early.count == 3 && early.contains(sealed) && early.contains(readable))
+        let renewed = try early.compactMap { old -> BundleID? in
+            let copy = try #require(network.nodes[1].store[old]?.copy)
+            return network.redate(copy, of: 1)
+        }
+        #expect(renewed.count == 2 && network.nodes[1].store[sealed] != nil && network.nodes[1].store[readable] == nil)
+        network.run(.seconds(120))
+        #expect(network.texts(0) == ["to all"] && network.nodes[0].events.contains(.delivered(id)))
+    }
+
     @Test("B12: a private bundle names neither its sender nor its destination, and is delivered")
     func privacy() {
         var network = BundleNetwork(3)

@@ -146,6 +146,17 @@ struct ConversationStoreTests {
         #expect(try store.message("y") == nil)
     }
 
+    @Test("an own line gets another time, and keeps its number; no line of others does")
+    func times() throws {
+        _ = try store.insert(line("x", in: .peer(anna)))
+        _ = try store.insert(line("x", in: .peer(anna), by: anna))
+        for conversation in [Conversation.peer(anna), .peer(ben)] {
+            try store.setTime(WallTime(milliseconds: 500), of: "x", in: conversation)
+        }
+        let lines = try store.messages(of: .peer(anna), before: nil, limit: 10)
+        #expect(lines.map(\.number) == [1, 2] && lines.map(\.when.milliseconds) == [500, 1_000])
+    }
+
     @Test("a line in several messages is as far as the last of them")
     func parts() throws {
         _ = try store.insert(line("long", in: .peer(anna)))

@@ -213,6 +213,42 @@ struct MessengerStoryTests {
         }
     }
 
+    @Test(
+        "lines and messages to everyone that were written while the clock was ahead are delivered once it is right, in their order",
+        arguments: LinkKind.allCases)
+    func clockAhead(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        var (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
+        (ada.contacts, bea.contacts) = (
+            [bea.id: ContactKeys(bea.contact, areProven: true)], [ada.id: ContactKeys(ada.contact, areProven: true)]
+        )
+        let hourAhead = WallTime(milliseconds: SystemClock.wall().milliseconds + 3_600_000)
+        ada.wallClock = { hourAhead }
+        let texts = (1...4).map { "line \($0)" }
+        try await ada.run(on: segment, stage) { [bea] _, adaMessenger in
+            for text in texts { _ = try await adaMessenger.sendLine(text, in: .peer(bea.id)) }
+            _ = try adaMessenger.send(.object(["text": .string("to all")]), using: .broadcast)
+        }
+        ada.wallClock = nil
+        try await ada.run(on: segment, stage) { [adaID = ada.id, bea] _, adaMessenger in
+            try await bea.run(on: segment, stage) { _, beaMessenger in
+                let (lines, messages) = (beaMessenger.events(), beaMessenger.events())
+                var arrived: [ChatMessage] = []
+                while arrived.count < texts.count {
+                    arrived = try await beaMessenger.history(of: .peer(adaID))
+                    guard arrived.count < texts.count, await firstLine(lines) != nil else { break }
+                }
+                #expect(arrived.map(\.text) == texts)
+                while try await !beaMessenger.arrivals().contains(where: \.isForEveryone) {
+                    guard await firstArrival(messages, where: \.isForEveryone) != nil else { break }
+                }
+            }
+            let own = try await adaMessenger.history(of: .peer(bea.id))
+            #expect(own.map(\.text) == texts && own.allSatisfy { $0.when < hourAhead })
+        }
+    }
+
     @Test("public messages reach all, once, with their authors' names", arguments: LinkKind.allCases)
     func room(_ linkKind: LinkKind) async throws {
         let stage = Stage(linkKind)

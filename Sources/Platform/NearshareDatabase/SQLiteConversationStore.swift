@@ -281,6 +281,14 @@ package final class SQLiteConversationStore: ConversationStore {
         }
     }
 
+    package func setTime(_ time: WallTime, of id: String, in conversation: Conversation) throws(StorageError) {
+        try file.write { database in
+            try database.execute(
+                sql: "UPDATE line SET time = ? WHERE conversation = ? AND id = ? AND author IS NULL",
+                arguments: [time.milliseconds, conversation.text, id])
+        }
+    }
+
     /// Updates the status of a line, where the order of statuses allows that.
     /// - Parameter current: the raw value of its status.
     private static func updateStatus(

@@ -96,6 +96,19 @@ package final class BundleDriver: Sendable {
         driver.update { machine, now in machine.send(prepared, now: now) }
     }
 
+    /// Replaces a stored bundle of this node by the same one with the present time of creation. Blocks.
+    /// - Returns: the id of the new bundle; nil for a bundle with a sealed part, which stays, and where none is stored.
+    func redate(_ id: BundleID) throws(StorageError) -> BundleID? {
+        guard let bytes = try store.copy(of: id), let copy = try? BundleCopy(decoding: bytes[...]) else { return nil }
+        let created = creationClock.withLock { $0.next(at: settings.wallClock()) }
+        return driver.update { machine, now in machine.redate(copy, created: created, now: now) }
+    }
+
+    /// Deletes a bundle of this node that another one replaces. Its progress is not reported any more.
+    func discard(_ id: BundleID) {
+        driver.update { machine, now in machine.discard(id, now: now) }
+    }
+
     // MARK: State
 
     /// The progress of bundles from now on, until the node stops.
@@ -194,6 +207,7 @@ package final class BundleDriver: Sendable {
                 settings.log.debug("message \(delivered.id): its content is not readable: \(error)")
                 return nil
             }
+        case .createdAhead(let ids): return .createdAhead(ids)
         case .clockDiffers(let sender, let lead):
             // Any key can sign such a bundle, so this is only a warning.
             settings.log.warning(

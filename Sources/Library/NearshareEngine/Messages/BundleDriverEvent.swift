@@ -10,6 +10,8 @@ package enum BundleDriverEvent: Sendable, Hashable {
     case delivered(BundleID)
     /// A message that could not be delivered, with the reason.
     case failed(BundleID, String)
+    /// Messages of this node that wait for the time at which they were created: the clock was ahead then. See ``BundleDriver/redate(_:)``.
+    case createdAhead([BundleID])
     /// A message for this node, or for everyone.
     case received(ReceivedMeshMessage)
     /// Messages can be sent to a peer directly now.

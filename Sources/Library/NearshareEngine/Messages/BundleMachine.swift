@@ -81,6 +81,19 @@ package struct BundleMachine: Machine {
         collectReactions()
     }
 
+    /// Replaces a readable bundle of this node by the same one with another time of creation.
+    /// - Returns: the id of the new bundle; nil for a bundle that cannot be replaced, which stays.
+    mutating func redate(_ copy: BundleCopy, created: WallTime, now: Moment) -> BundleID? {
+        defer { collectReactions() }
+        return router.redate(copy, created: created, now: now)
+    }
+
+    /// Deletes a bundle of this node that another one replaces.
+    mutating func discard(_ id: BundleID, now: Moment) {
+        router.discard(id, now: now)
+        collectReactions()
+    }
+
     /// Ignores packets of peers that are no neighbours.
     package mutating func receive(_ packet: BundlePacket, from peer: PeerID, now: Moment) {
         guard reactions.count < Self.maximumReactionCount, let endpoint = neighbours.endpoint(of: peer) else { return }

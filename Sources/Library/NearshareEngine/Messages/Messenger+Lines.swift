@@ -77,6 +77,20 @@ extension Messenger {
         try perform(plan, for: message)
     }
 
+    /// Does the same while a peer is in range, which has this node's time: a line that was written while the clock was ahead gets the
+    /// present time before.
+    private func dispatchInRange(_ message: ChatMessage) throws(StorageError) {
+        let now = node.wallClock()
+        guard message.when.milliseconds > now.milliseconds + Self.maximumLead else { return try dispatch(message) }
+        try store.setTime(now, of: message.id, in: message.conversation)
+        var message = message
+        message.when = now
+        try dispatch(message)
+    }
+
+    /// Limit on the lead of a line's time over the clock, in milliseconds: beyond it bundles are refused, too.
+    private static let maximumLead: Int64 = 600_000
+
     private func send(_ texts: [MeshPrivateMessage], of message: ChatMessage, to peer: PeerID) {
         do throws(MeshSendError) {
             try mesh.update { (router, now) throws(MeshSendError) in
@@ -150,6 +164,48 @@ extension Messenger {
         }
     }
 
+    /// Sends again what was created while the clock was ahead: receivers refuse it until that time comes. Lines are sealed again, in
+    /// their order, and readable messages are signed again. Another sealed message waits for its time.
+    func renew(_ bundles: [BundleID]) throws(StorageError) {
+        var rest = bundles
+        try dispatching.withLock { _ throws(StorageError) in
+            for line in try store.pendingMessages() {
+                let old = line.parts.compactMap { $0.isBundle ? BundleID(hex: $0.id) : nil }.filter { rest.contains($0) }
+                // Without keys it could not be sealed again, and waits as well.
+                guard !old.isEmpty, case .peer(let peer) = line.message.conversation, endpointKeys(of: peer) != nil else {
+                    continue
+                }
+                rest.removeAll { old.contains($0) }
+                for id in old {
+                    finish(id)
+                    messages.discard(id)
+                }
+                try dispatchInRange(line.message)
+            }
+        }
+        var waitingCount = 0
+        for id in rest {
+            if messages.isDirect(id) {
+                // A direct one is outdated after a minute. Its line was sent again at the start.
+                if !sendByMesh(insteadOf: id) { subscribers.publish(.changed(original(of: id), .failed(Self.aheadReason))) }
+                finish(id)
+                messages.discard(id)
+            } else if let successor = try messages.redate(id) {
+                replace(id, by: successor)
+            } else if try messages.isStored(id) {
+                waitingCount += 1
+            }
+        }
+        guard waitingCount > 0 else { return }
+        node.log.warning(
+            """
+            \(waitingCount) of this node's messages were created while its clock was ahead, and are sealed with that time; they \
+            are delivered when it has come
+            """)
+    }
+
+    private static let aheadReason = "created while the clock was ahead; send it again"
+
     /// A peer is in range: sends the lines that wait for it.
     private func sendWaiting(to peer: PeerID) throws(StorageError) {
         let keys = keys(of: peer)
@@ -157,12 +213,12 @@ extension Messenger {
         try dispatching.withLock { _ throws(StorageError) in
             for line in try store.pendingMessages() {
                 switch line.message.conversation {
-                case .peer(peer) where !line.parts.contains(where: \.isBundle): try dispatch(line.message)
+                case .peer(peer) where !line.parts.contains(where: \.isBundle): try dispatchInRange(line.message)
                 case .peer(peer):
                     guard let keys, isMisaddressed(line, keys.keys) else { continue }
                     // An announcement proves nothing: the peer states its keys in a session first.
-                    if keys.areProven { try dispatch(line.message) } else { secure(peer) }
-                case .publicRoom where line.message.status < .sent: try dispatch(line.message)
+                    if keys.areProven { try dispatchInRange(line.message) } else { secure(peer) }
+                case .publicRoom where line.message.status < .sent: try dispatchInRange(line.message)
                 default: break
                 }
             }
@@ -199,6 +255,8 @@ extension Messenger {
                 finish(bundle)
                 try updateStatus(ofPart: part(id), to: .failed, reason: why)
                 subscribers.publish(.changed(id, .failed(why)))
+            // On the other thread, after the lines that no store of bundles holds.
+            case .createdAhead(let bundles): enqueueRenewal(of: bundles)
             case .received(let message): try storeArrival(message)
             case .neighbourAppeared(let id): subscribers.publish(.peerChanged(id))
             }

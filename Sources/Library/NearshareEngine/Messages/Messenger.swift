@@ -238,6 +238,7 @@ package final class Messenger: Sendable {
                     switch input {
                     case .event(let event): try process(event)
                     case .resume(let lines): try resume(lines)
+                    case .renew(let bundles): try renew(bundles)
                     }
                 }
             }
@@ -267,6 +268,16 @@ package final class Messenger: Sendable {
     /// Forgets a message whose progress has ended.
     func finish(_ id: BundleID) {
         fallbacks.withLock { $0.finish(id) }
+    }
+
+    /// Records that a bundle replaces another one, under the same announced ID.
+    func replace(_ id: BundleID, by successor: BundleID) {
+        fallbacks.withLock { $0.replace($0.original(of: id), by: successor) }
+    }
+
+    /// Enqueues the bundles of this node that were created while the clock was ahead, for the messenger's thread.
+    func enqueueRenewal(of bundles: [BundleID]) {
+        state.update { $0.inputs.renew(bundles) }
     }
 
     /// Sends a direct message by mesh that was not acknowledged.

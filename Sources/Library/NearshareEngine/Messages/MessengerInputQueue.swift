@@ -1,3 +1,4 @@
+internal import NearshareBase
 internal import NearshareInterfaces
 internal import NearshareMesh
 
@@ -8,6 +9,8 @@ struct MessengerInputQueue: Sendable {
         case event(MeshMessageEvent)
         /// Lines that were not sent when the node stopped.
         case resume([PendingMessage])
+        /// Bundles of this node that were created while the clock was ahead.
+        case renew([BundleID])
     }
 
     private var urgent: [Input] = []
@@ -25,6 +28,9 @@ struct MessengerInputQueue: Sendable {
     var isEmpty: Bool { urgent.isEmpty && publicCount == 0 }
 
     mutating func resume(_ lines: [PendingMessage]) { urgent.append(.resume(lines)) }
+
+    /// Adds bundles to renew. Never dropped: each bundle of this node is reported once.
+    mutating func renew(_ bundles: [BundleID]) { urgent.append(.renew(bundles)) }
 
     /// Adds an event. Beyond the capacity it is dropped, or the latest public text of the source that has most: a peer sends a
     /// private text again that is not acknowledged; what the loss of another event leaves waiting is sent after the next start.

@@ -122,6 +122,9 @@ package protocol ConversationStore: Sendable {
     /// - Returns: whether the status has changed.
     func updateStatus(of id: String, in conversation: Conversation, to status: MessageStatus) throws(StorageError) -> Bool
 
+    /// Sets the time of a message of this node.
+    func setTime(_ time: WallTime, of id: String, in conversation: Conversation) throws(StorageError)
+
     /// A message of this node by its id, in any conversation.
     func message(_ id: String) throws(StorageError) -> ChatMessage?
 

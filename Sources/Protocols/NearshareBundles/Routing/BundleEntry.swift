@@ -95,6 +95,9 @@ struct BundleEntry: Sendable {
     var isSent = false
     /// Whether the bundle has been routed a second time.
     var isSecondAttempt = false
+    /// Whether it is this node's own, and was created while the clock was ahead: receivers refuse it until that time, so it is not
+    /// forwarded.
+    var isAhead = false
     /// The lowest hop count with which it has arrived: it is not signed, and a higher one must not end a copy (B4).
     private var lowestHopCount: UInt16
     var state = State.waiting

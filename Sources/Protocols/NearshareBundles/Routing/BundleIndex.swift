@@ -128,6 +128,18 @@ struct BundleIndex: Sendable {
         seen.markEpidemic(id)
     }
 
+    // MARK: Times of creation
+
+    /// Marks this node's own bundles that were created after a time as ahead, and others no longer.
+    /// - Returns: those whose mark has changed, in the order of their creation.
+    mutating func markAhead(after limit: WallTime) -> (ahead: [BundleID], due: [BundleID]) {
+        let ahead = inCreationOrder { $0.isOwn && !$0.isAhead && $0.creationTime > limit }
+        let due = inCreationOrder { $0.isAhead && $0.creationTime <= limit }
+        for id in ahead { update(id) { $0.isAhead = true } }
+        for id in due { update(id) { $0.isAhead = false } }
+        return (ahead, due)
+    }
+
     // MARK: Order of forwarding
 
     /// Bundles for a destination in the order of their creation, as the lines of a conversation are.

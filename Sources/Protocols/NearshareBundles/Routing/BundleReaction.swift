@@ -30,6 +30,9 @@ package enum BundleEvent: Sendable, Hashable {
     /// A bundle was created in the future: the clock of the endpoint that has signed it is wrong, or this node's. Such bundles are
     /// not accepted.
     case clockDiffers(of: EndpointID, by: Duration)
+    /// Bundles of this node, in the order of their creation, are not forwarded before their time: they were created while the clock
+    /// was ahead. See ``BundleRouter/redate(_:created:now:)``.
+    case createdAhead([BundleID])
 }
 
 /// A bundle in the store.

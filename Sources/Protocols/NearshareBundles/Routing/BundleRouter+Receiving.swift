@@ -203,5 +203,5 @@ extension BundleRouter {
     }
 
     /// Limit on the lead of a sender's clock, in milliseconds.
-    private static let clockTolerance: Int64 = 600_000
+    static let clockTolerance: Int64 = 600_000
 }

@@ -115,6 +115,26 @@ package struct BundleRouter: Sendable {
         store(StoredBundle(id: bundle.id, copy: bundle.copy, previousNode: nil), now: now)
     }
 
+    /// Replaces a readable bundle of this node by the same one with another time of creation.
+    /// - Parameter copy: of the stored bundle.
+    /// - Returns: the id of the new bundle; nil where none is stored, and for a bundle with a sealed part, which stays.
+    package mutating func redate(_ copy: BundleCopy, created: WallTime, now: Moment) -> BundleID? {
+        let old = copy.bundle.id
+        guard index[old]?.isOwn == true,
+            let bundle = OutgoingBundle(redating: copy.bundle, from: keys, created: created, random: &random)
+        else { return nil }
+        delete(old, now: now)
+        store(StoredBundle(id: bundle.id, copy: bundle.copy, previousNode: nil), now: now)
+        index.register(acknowledgement: bundle.id)
+        start(bundle.id, now: now)
+        return bundle.id
+    }
+
+    /// Deletes a bundle of this node that another one replaces. Its progress is not reported any more.
+    package mutating func discard(_ id: BundleID, now: Moment) {
+        if index[id]?.isOwn == true { delete(id, now: now) }
+    }
+
     /// Restores the state after a restart.
     /// - Parameters:
     ///   - stored: the bundles in the store.
@@ -145,6 +165,7 @@ package struct BundleRouter: Sendable {
         index.setHost(link.host, of: neighbour)
         exchange.addNeighbour(neighbour)
         forwarder.addNeighbour(neighbour, link: link, epidemicByteCount: index.epidemicByteCount, now: now)
+        checkCreationTimes(now: now)
         report(.positionAndSummary, to: neighbour, now: now)
         forwardWaiting(to: neighbour, now: now)
     }
@@ -207,9 +228,20 @@ package struct BundleRouter: Sendable {
     private mutating func sweep(now: Moment) {
         isSweepScheduled = false
         for id in index.expired(now: now) { fail(id, now: now) }
+        checkCreationTimes(now: now)
         index.sweep(now: now)
         forwarder.sweep(now: now)
         if !index.isEmpty || forwarder.neighbourCount > 0 { scheduleSweep(now: now) }
+    }
+
+    /// Looks for this node's own bundles that were created while the clock was ahead. Only while there is a neighbour: it has this
+    /// node's time, or they would ignore each other in the mesh. A clock that is behind until it is set would otherwise turn all times
+    /// of creation back, and what was sent would expire when it is.
+    private mutating func checkCreationTimes(now: Moment) {
+        guard forwarder.neighbourCount > 0 else { return }
+        let (ahead, due) = index.markAhead(after: WallTime(milliseconds: now.wall.milliseconds + Self.clockTolerance))
+        if !ahead.isEmpty { react(.emit(.createdAhead(ahead))) }
+        for id in due { start(id, now: now) }
     }
 
     mutating func scheduleSweep(now: Moment) {

@@ -291,7 +291,7 @@ struct Forwarder: Sendable {
         var takenCount = 0
         for bundle in queue where budget > 0 {
             takenCount += 1
-            guard let entry = index[bundle], entry.isEpidemic, !isHeldOrSent(bundle, by: id) else { continue }
+            guard let entry = index[bundle], entry.isEpidemic, !entry.isAhead, !isHeldOrSent(bundle, by: id) else { continue }
             // A neighbour that forgets what it has received would otherwise draw every bundle again and again (B2).
             guard change(id, { $0.consumeRequestCredit(entry.byteCount) }) == true else {
                 takenCount = queue.count
@@ -328,7 +328,7 @@ struct Forwarder: Sendable {
         _ id: BundleID, to neighbour: EndpointID, _ mode: BundleCopy.ForwardingMode, index: inout BundleIndex,
         now: Moment, effects: inout [RouterEffect]
     ) -> Bool {
-        guard let entry = index[id], let link = link(to: neighbour) else { return false }
+        guard let entry = index[id], !entry.isAhead, let link = link(to: neighbour) else { return false }
         guard !isHeldOrSent(id, by: neighbour) else { return true }
         guard isWithinLimits(entry), entry.fitsRadio || !link.isRadio else { return false }
         // A node that gets a copy on its last hop cannot forward it, so only the destination can use it.

@@ -57,6 +57,19 @@ package struct OutgoingBundle: Sendable, Hashable {
         self.init(answer, signedBy: key)
     }
 
+    /// Signs a readable bundle of this node again, with another time of creation.
+    /// - Returns: nil for a bundle with a sealed part, which is bound to its time.
+    init?(
+        redating bundle: Bundle, from keys: RouterKeys, created: WallTime, random: inout some RandomNumberGenerator
+    ) {
+        guard bundle.kind != .sealed, bundle.hashLock == nil else { return nil }
+        let isPrivate = bundle.senderKey != keys.signingKey.publicKey.bytes
+        let key = isPrivate ? SigningPrivateKey.ephemeral(using: &random) : keys.signingKey
+        var bundle = bundle
+        (bundle.creationTime, bundle.senderKey) = (created, key.publicKey.bytes)
+        self.init(bundle, signedBy: key)
+    }
+
     private init(_ bundle: Bundle, signedBy key: SigningPrivateKey) {
         id = bundle.id
         copy = BundleCopy(
