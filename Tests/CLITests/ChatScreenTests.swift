@@ -186,6 +186,19 @@ private final class ChatHarness {
         }
     }
 
+    @Test("a line that waits shows the reason, until it is sent")
+    func waitingReason() {
+        let chat = ChatHarness()
+        chat.handle(.event(.chatMessage(ChatHarness.message(1, "hi", from: nil, status: .waiting))))
+        chat.handle(
+            .event(
+                .chatMessageChanged(
+                    id: "id-1", conversation: .peer(ChatHarness.anna), status: .waiting, reason: "the clocks\u{1b}[2J")))
+        #expect(chat.text.contains("you: hi waiting: the clocks\\u{1b}[2J"))
+        chat.handle(.event(.chatMessageChanged(id: "id-1", conversation: .peer(ChatHarness.anna), status: .sent, reason: nil)))
+        #expect(chat.text.contains("you: hi ✓") && !chat.text.contains("clocks"))
+    }
+
     @Test("a failed line shows its reason")
     func failed() {
         let chat = ChatHarness()

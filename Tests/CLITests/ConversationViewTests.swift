@@ -52,6 +52,16 @@ private let peerID = ChatTyping.peerID
         #expect(states == [.delivered, .delivered, .delivered, .read, .read])
         view.updateStatus(of: "unknown", to: .failed, reason: "too old")
         #expect(view.reasons.isEmpty)
+        var waiting = ConversationView(.conversation(.publicRoom))
+        waiting.insert(message(1, status: .waiting))
+        let reasons = ["early", nil, "late"].map { reason in
+            waiting.updateStatus(of: "l1", to: .waiting, reason: reason)
+            return waiting.reasons["l1"]
+        }
+        #expect(reasons == ["early", "early", "late"] && waiting.lastMessage?.status == .waiting)
+        waiting.updateStatus(of: "l1", to: .sent, reason: nil)
+        waiting.updateStatus(of: "l1", to: .waiting, reason: "early")
+        #expect(waiting.reasons.isEmpty && waiting.lastMessage?.status == .sent)
         var failed = ConversationView(.conversation(.publicRoom))
         failed.insert(message(1, status: .failed))
         failed.updateStatus(of: "l1", to: .delivered, reason: nil)

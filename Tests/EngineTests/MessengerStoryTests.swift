@@ -249,6 +249,30 @@ struct MessengerStoryTests {
         }
     }
 
+    @Test("a line that waits for a peer whose clock differs says so, and still waits")
+    func differentClocks() async throws {
+        let stage = Stage(.memory)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        var ada = Person(1, "Ada")
+        let bea = Person(2, "Bea")
+        ada.contacts = [bea.id: ContactKeys(bea.contact, areProven: true)]
+        ada.wallClock = { WallTime(milliseconds: SystemClock.wall().milliseconds + 3_600_000) }
+        try await ada.run(on: segment, stage) { _, adaMessenger in
+            let own = adaMessenger.events()
+            let line = try await adaMessenger.sendLine("early", in: .peer(bea.id))
+            try await bea.run(on: segment, stage) { _, _ in
+                let news = await first(own) { event in
+                    if case .chatMessageChanged(let message, reason: _?) = event { message.id == line.id } else { false }
+                }
+                guard case .chatMessageChanged(let message, let reason?) = news else {
+                    Issue.record("no reason")
+                    return
+                }
+                #expect(message.status == .waiting && reason.contains("the clocks differ by 3"))
+            }
+        }
+    }
+
     @Test("public messages reach all, once, with their authors' names", arguments: LinkKind.allCases)
     func room(_ linkKind: LinkKind) async throws {
         let stage = Stage(linkKind)

@@ -456,14 +456,13 @@ extension ChatScreen {
 
     private func status(_ message: ChatMessage, _ view: ConversationView) -> StyledLine {
         let usesSigns = settings.hasUTF8 && settings.hasColor
+        let reason = view.reasons[message.id].map { ": " + TerminalText.sanitized($0, columns: 200) } ?? ""
         switch message.status {
-        case .waiting: return StyledLine(usesSigns ? "·" : "waiting", .dim)
+        case .waiting: return StyledLine((usesSigns && reason.isEmpty ? "·" : "waiting") + reason, .dim)
         case .sent: return StyledLine(usesSigns ? "✓" : "sent", .dim)
         case .delivered: return StyledLine(usesSigns ? "✓✓" : "delivered", .dim)
         case .read: return StyledLine(usesSigns ? "✓✓" : "read", TextStyle(color: .cyan, isBold: usesSigns))
-        case .failed:
-            let reason = view.reasons[message.id].map { ": " + TerminalText.sanitized($0, columns: 200) } ?? ""
-            return StyledLine("not sent\(reason)", .failure)
+        case .failed: return StyledLine("not sent\(reason)", .failure)
         }
     }
 

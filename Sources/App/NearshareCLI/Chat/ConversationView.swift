@@ -305,10 +305,10 @@ struct ConversationView: Sendable {
     }
 
     /// Updates the status of a message. An event that was overtaken by a later one is ignored.
-    /// - Parameter reason: the reason of a failure.
+    /// - Parameter reason: the reason of a failure, or of the wait of a message that still waits.
     mutating func updateStatus(of id: String, to status: MessageStatus, reason: String?) {
         guard let index = index(of: id), case .message(var message) = items[index].content,
-            message.status.canChange(to: status)
+            message.status.canChange(to: status) || (message.status == .waiting && status == .waiting && reason != nil)
         else { return }
         message.status = status
         items[index].content = .message(message)

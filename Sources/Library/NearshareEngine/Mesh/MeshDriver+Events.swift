@@ -24,6 +24,7 @@ extension MeshDriver {
                 the clocks of \(id) and this node differ by \(difference.components.seconds) s, so they ignore each other in \
                 the mesh; set both clocks
                 """)
+            publishMessageEvent(.clockDiffers(id, by: difference))
         case .pong, .verificationResponse: queries.receive(event)
         case .publicMessage(let peer, let id, let text, let source):
             publishMessageEvent(.publicText(from: peer, id: id, text: text, source: source))

@@ -14,6 +14,8 @@ enum MeshMessageEvent: Sendable {
     case read(id: String, by: AuthenticatedPeer)
     /// A text of this node was not acknowledged, and is not sent again.
     case undelivered(id: String, to: PeerID)
+    /// The clocks of a peer and this node differ by so much that they ignore each other. Any key can have signed that.
+    case clockDiffers(PeerID, by: Duration)
     /// The user of a phone has made the local user a favourite, or revoked that.
     case favorite(Bool, by: AuthenticatedPeer)
     /// A peer appeared, changed, was authenticated, or disappeared.

@@ -351,6 +351,13 @@ extension Messenger {
         case .favorite(let isFavorite, let peer):
             guard !node.trustStatus(peer, nil).isBlocked else { return }
             subscribers.publish(.favorite(isFavorite, by: peer))
+        case .clockDiffers(let peer, let difference):
+            // Unauthenticated, so it is no more than a reason: the lines still wait.
+            let reason = "the clocks differ by \(difference.components.seconds) s; set both clocks"
+            for line in try store.pendingMessages()
+            where line.message.conversation == .peer(peer) && line.message.status == .waiting {
+                subscribers.publish(.chatMessageChanged(line.message, reason: reason))
+            }
         case .undelivered(let id, let peer):
             claims.release(withPart: id)
             node.log.debug("a line waits until \(peer) is in range again")

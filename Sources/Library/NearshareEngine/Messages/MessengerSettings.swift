@@ -109,7 +109,8 @@ package enum MessengerEvent: Sendable, Hashable {
     /// A line was stored: this node's own, or a received one.
     /// - Parameter isBundle: it arrived as a bundle, or as several, each of which has its own ``arrived(_:)``.
     case chatMessage(ChatMessage, isBundle: Bool = false)
-    /// The status of an own line changed; the reason of a failure, for display.
+    /// The status of an own line changed, or the reason why it waits became known; the reason of a failure or of the wait, for
+    /// display.
     case chatMessageChanged(ChatMessage, reason: String?)
     /// The user of a phone has made the local user a favourite, or revoked that.
     case favorite(Bool, by: AuthenticatedPeer)
