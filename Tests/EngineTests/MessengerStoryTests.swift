@@ -433,6 +433,26 @@ struct MessengerStoryTests {
         }
     }
 
+    @Test("K2: the signer of a message that everyone can read is asked to prove its key, so that it has a name afterwards")
+    func signer() async throws {
+        let stage = Stage(.memory)
+        let segment = InMemorySegment(interfaceName: stage.interface ?? "memory0")
+        let (ada, bea) = (Person(1, "Ada"), Person(2, "Bea"))
+        try await bea.run(on: segment, stage) { _, beaMessenger in
+            let (received, changes) = (beaMessenger.events(), beaMessenger.events())
+            try await ada.run(on: segment, stage) { _, adaMessenger in
+                _ = try await adaMessenger.find("Bea", timeout: .seconds(60))
+                _ = try adaMessenger.send(.object(["text": .string("to all")]), using: .broadcast)
+                #expect(await firstArrival(received)?.sender == nil)
+                while beaMessenger.announcedKeys(of: ada.id)?.isProven != true {
+                    let change = await first(changes) { if case .peerChanged(ada.id) = $0 { true } else { false } }
+                    if change == nil { break }
+                }
+                #expect(beaMessenger.announcedKeys(of: ada.id)?.isProven == true)
+            }
+        }
+    }
+
     @Test(
         "K2: a signing key that was only announced yields to the receiver's own, also for lines that wait",
         arguments: LinkKind.allCases)

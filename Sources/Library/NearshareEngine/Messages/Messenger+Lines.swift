@@ -266,7 +266,10 @@ extension Messenger {
     private func part(_ bundle: BundleID) -> OutgoingPart { OutgoingPart(id: bundle.hex, isBundle: true) }
 
     private func storeArrival(_ message: ReceivedMeshMessage) throws(StorageError) {
-        if message.sender == nil, isBlocked(signer: message.signer) { return }
+        if message.sender == nil {
+            if isBlocked(signer: message.signer) { return }
+            secureSigner(message.signer)
+        }
         if let sender = message.sender, node.trustStatus(sender, nil).isBlocked { return }
         let content: StructuredValue?
         switch message.content {
@@ -315,10 +318,23 @@ extension Messenger {
     /// Whether a blocked peer has signed a message that everyone can read: one of the address book, or one in range.
     private func isBlocked(signer: EndpointID) -> Bool {
         if settings.isBlocked(.signing(signer)) { return true }
-        let owners = mesh.read { router in
+        return owners(of: signer).contains { settings.isBlocked(.announced($0)) }
+    }
+
+    /// The peers in the mesh that announce a signing key, which may belong to none of them.
+    private func owners(of signer: EndpointID) -> [PeerID] {
+        mesh.read { router in
             router.knownPeers.map(\.id).filter { id in router.keys(of: id).map { EndpointID(of: $0.signingKey) } == signer }
         }
-        return owners.contains { settings.isBlocked(.announced($0)) }
+    }
+
+    /// Establishes a session with the peer that announces the key of a message that everyone can read: it proves the key, and lists
+    /// show its name from then on. At a limited rate, because each message may have another key.
+    private func secureSigner(_ signer: EndpointID) {
+        guard let owner = owners(of: signer).first(where: { id in !mesh.read { $0.hasProvenSigningKey(id) } }),
+            signerSessions.withLock({ $0.admit(atMost: 8, within: .seconds(60), now: node.clock()) })
+        else { return }
+        secure(owner)
     }
 
     // MARK: Texts of the mesh

@@ -35,6 +35,8 @@ package final class Messenger: Sendable {
     /// Lines that are being sent as texts.
     let claims = LineClaims()
     private let fallbacks = Mutex(DirectFallbacks())
+    /// Rate limit of sessions with the signers of messages that everyone can read.
+    let signerSessions = Mutex(RateWindow())
 
     /// - Throws: `StorageError` when the stores cannot be read.
     init(_ mesh: MeshDriver, _ node: NodeSettings, _ settings: MessengerSettings) throws(StorageError) {
