@@ -156,7 +156,9 @@ class ThreeMachinesStory(Story):
         self.assertEqual("completed", [json.loads(line) for line in result.stdout.splitlines()][-1]["outcome"])
         self.assertCode(0, self.anna.run("send", "--text", "see you at 8", "--to", "ben"))
         self.assertEqual("see you at 8", ben.wait_for("message")["content"]["text"])
-        self.assertCode(3, self.anna.run("send", photo, "--to", "absent", "--via", "mesh"))
+        absent = self.anna.run("send", photo, "--to", "absent", "--via", "mesh", "--timeout", "3")
+        self.assertCode(3, absent)
+        self.assertIn(b"absent is not in the mesh yet; looking for 2 s more", absent.stderr)
 
 
 class Chat:

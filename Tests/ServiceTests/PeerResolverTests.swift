@@ -12,6 +12,7 @@ final class FindingNode: NodeClient {
     let contact: Contact
     private let others: [Contact]
     let names = Mutex<[String]>([])
+    let timeouts = Mutex<[Duration]>([])
 
     /// - Parameter others: the contacts besides the one that each search finds.
     init(_ contact: Contact, besides others: [Contact] = []) {
@@ -22,8 +23,9 @@ final class FindingNode: NodeClient {
     func submit(_ request: ControlRequest) async throws(ControlFailure) -> ControlReply {
         switch request {
         case .contacts: return .contacts([contact] + others)
-        case .find(let name, _):
+        case .find(let name, let timeout):
             names.withLock { $0.append(name) }
+            timeouts.withLock { $0.append(timeout) }
             return .contact(contact)
         default: throw ControlFailure(.refused, "not asked for")
         }
@@ -100,6 +102,10 @@ struct PeerResolverTests {
         #expect(PeerResolver.remainder(of: .seconds(20), within: .seconds(3)) == .milliseconds(1_500))
         #expect(PeerResolver.remainder(of: .seconds(3), within: .seconds(60)) == .seconds(3))
         #expect(PeerResolver.remainder(of: .seconds(3), within: .seconds(1)) == .milliseconds(100))
+        #expect(PeerResolver.limited(.seconds(20), to: nil) == .seconds(20))
+        #expect(PeerResolver.limited(.seconds(20), to: .seconds(3)) == .seconds(3))
+        #expect(PeerResolver.limited(.seconds(5), to: .seconds(60)) == .seconds(5))
+        #expect(PeerResolver.limited(.seconds(20), to: .milliseconds(100)) == .milliseconds(1_600))
     }
 
     @Test func `the beginning of a listed peer's id leads to the whole one`() throws {
@@ -513,16 +519,21 @@ struct PeerResolverTests {
             group.addTask { try await role.serve(running) }
             defer { group.cancelAll() }
             try await withNode(try ada.settings()) { node in
-                let found = try await resolver(ada, .mesh).resolve("zoe", on: node)
-                guard case .node(let answer) = found else {
-                    Issue.record("\(found)")
-                    return
+                for limit in [nil, Duration.seconds(3)] {
+                    let resolver = PeerResolver(
+                        machine: ada.machine, reporter: reporter, transport: .mesh, searchLimit: limit)
+                    let found = try await resolver.resolve("zoe", on: node)
+                    guard case .node(let answer) = found else {
+                        Issue.record("\(found)")
+                        return
+                    }
+                    #expect(answer == contact)
                 }
-                #expect(answer == contact)
             }
         }
-        #expect(running.names.withLock { $0 } == ["zoe"])
-        #expect(reporter.names == ["searching", "found"])
+        #expect(running.names.withLock { $0 } == ["zoe", "zoe"])
+        #expect(running.timeouts.withLock { $0 } == [.seconds(20), .seconds(3)])
+        #expect(reporter.names == ["searching", "found", "searching", "found"])
     }
 
     @Test("what the mesh does not carry to a peer that left the network ends like any peer that was not found")

@@ -278,7 +278,7 @@ package struct PeerResolver: Sendable {
             return .node(everyone)
         }
         let mesh = node.joinMesh()
-        guard await mesh.awaitNeighbour(timeout: await node.opensRadio() ? Timeout.meshOverBluetooth : Timeout.mesh) else {
+        guard await mesh.awaitNeighbour(timeout: await timeoutInMesh(of: node)) else {
             throw CommandFailure(.peerNotFound, "no peers are nearby; files for everyone are not stored")
         }
         return .everyone(mesh)
@@ -286,13 +286,9 @@ package struct PeerResolver: Sendable {
 
     private func find(_ name: String, on node: Node) async throws -> Destination {
         switch transport {
-        case .mesh:
-            if let found = try await resolveThroughNode(name, timeout: Timeout.mesh) { return found }
-            let mesh = node.joinMesh()
-            return try await resolveInMesh(
-                name, mesh, timeout: await node.opensRadio() ? Timeout.meshOverBluetooth : Timeout.mesh)
-        case .bluetooth: return try await resolveDirectly(name, on: node, timeout: Timeout.bluetooth)
-        case .network: return try await resolveDirectly(name, on: node, timeout: Timeout.network)
+        case .mesh: return try await resolveInMeshAlone(name, on: node)
+        case .bluetooth: return try await resolveDirectly(name, on: node, timeout: limited(Timeout.bluetooth))
+        case .network: return try await resolveDirectly(name, on: node, timeout: limited(Timeout.network))
         case nil where needsDirectPath:
             do {
                 return try await resolveDirectly(name, on: node, timeout: Timeout.networkFirst, media: [.network])
@@ -448,6 +444,18 @@ package struct PeerResolver: Sendable {
         return min(time, max(limit - Timeout.networkFirst, .milliseconds(100)))
     }
 
+    /// The time of a search on one transport, which is not shorter than the first one on the network is.
+    /// - Parameter limit: for the whole search; nil for none.
+    static func limited(_ time: Duration, to limit: Duration?) -> Duration {
+        Timeout.networkFirst + remainder(of: time - Timeout.networkFirst, within: limit)
+    }
+
+    private func limited(_ time: Duration) -> Duration { Self.limited(time, to: searchLimit) }
+
+    private func timeoutInMesh(of node: Node) async -> Duration {
+        limited(await node.opensRadio() ? Timeout.meshOverBluetooth : Timeout.mesh)
+    }
+
     private var restOnNetwork: Duration {
         Self.remainder(of: Timeout.network - Timeout.networkFirst, within: searchLimit)
     }
@@ -455,14 +463,15 @@ package struct PeerResolver: Sendable {
     private var restThroughNode: Duration { Self.remainder(of: Timeout.network, within: searchLimit) }
 
     /// Reports that a peer was not found at once, and how long it is searched for.
-    private func reportSearch(_ name: String, timeout: Duration) {
+    /// - Parameter place: where it is searched for, for the report.
+    private func reportSearch(_ name: String, _ place: String = "on the network", timeout: Duration) {
         guard timeout >= .milliseconds(500) else { return }
         let seconds = timeout.components.seconds + (timeout.components.attoseconds > 0 ? 1 : 0)
         let shown = (try? machine.trust.read()).flatMap { trust in
             PeerID(hex: name).flatMap { trust.entry(claiming: $0)?.entry.name.shown }
         }
         reporter.report(
-            .notice("\(shown ?? TerminalText.escaped(name)) is not on the network yet; looking for \(seconds) s more…"))
+            .notice("\(shown ?? TerminalText.escaped(name)) is not \(place) yet; looking for \(seconds) s more…"))
     }
 
     /// Searches on the network and, through the running node, in the mesh at the same time. A peer that the node knows but does
@@ -572,6 +581,22 @@ package struct PeerResolver: Sendable {
         destination.addresses.removeAll { $0 == address }
         destination.addresses.insert(address, at: index)
         return destination
+    }
+
+    /// Searches the mesh alone: through the running node of this machine, or through neighbours of its own. Reports that the search
+    /// goes on when the peer is not found at once.
+    private func resolveInMeshAlone(_ name: String, on node: Node) async throws -> Destination {
+        let isRunning = try await withRunningNode(of: machine, { _ in true }) == true
+        let timeout = await isRunning ? limited(Timeout.mesh) : timeoutInMesh(of: node)
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            defer { group.cancelAll() }
+            group.addTask {
+                try await Task.sleep(for: Timeout.networkFirst)
+                reportSearch(name, "in the mesh", timeout: timeout - Timeout.networkFirst)
+            }
+            if isRunning, let found = try await resolveThroughNode(name, timeout: timeout) { return found }
+            return try await resolveInMesh(name, node.joinMesh(), timeout: timeout)
+        }
     }
 
     private func resolveInMesh(_ name: String, _ mesh: MeshDriver, timeout: Duration) async throws -> Destination {
