@@ -346,6 +346,14 @@ class RefusalStory(Story):
             refused = self.anna.run(*command)
             self.assertEqual(2, refused.returncode)
             self.assertIn("the inbox must be a folder; /dev/null is a file", refused.stderr.decode())
+        for inbox in (folder, folder.parent, self.anna.home / "state/nearshare/inbox"):
+            (folder / "config.toml").write_text(f'inbox = "{inbox}"\n')
+            for command in (("receive",), ("mesh", "run"), ("receive", "--inbox", inbox)):
+                refused = self.anna.run(*command)
+                self.assertEqual(2, refused.returncode)
+                self.assertIn("nearshare's own directory", " ".join(refused.stderr.decode().split()))
+            self.assertEqual(1, self.anna.run("config").returncode)
+        (folder / "config.toml").write_text('inbox = "/dev/null"\n')
         # A command that only uses the node stays confined.
         sent = self.anna.run("message", "hello", "--broadcast", "--wait", "none", "--adapter", "none")
         self.assertNotIn("can write to all of your files", sent.stderr.decode())

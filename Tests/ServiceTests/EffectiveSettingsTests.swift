@@ -43,6 +43,24 @@ import Testing
         #expect(try effective("interface = \"absent0\"\nprofile = \"standard\"\n", options).problems.isEmpty)
     }
 
+    @Test func `P17: an inbox among keys and settings is a problem, with its file and key or its option`() throws {
+        let file = scratch("config/nearshare/config.toml")
+        for (path, word) in [
+            ("config/nearshare", "is"), ("config", "contains"), ("config/nearshare/in", "is inside"),
+            ("state/nearshare", "is"), ("state/nearshare/spool", "is inside"), ("state", "contains"),
+            ("elsewhere/../state/nearshare", "is"),
+        ] {
+            try FileManager.default.createDirectory(atPath: scratch("elsewhere"), withIntermediateDirectories: true)
+            let problem = try effective("inbox = \"\(scratch(path))\"\n").problems.first
+            #expect(problem?.hasPrefix("\(file): inbox: the inbox ") == true, "\(path)")
+            #expect(problem?.contains(" \(word) nearshare's own directory ") == true, "\(path)")
+        }
+        #expect(try effective("inbox = \"\(scratch("inbox"))\"\n").problems.isEmpty)
+        var options = NodeOptions(radio: nil, log: Logger(label: "test"))
+        options.inbox = scratch("state/nearshare")
+        #expect(try effective("", options).problems.first?.hasPrefix("--inbox: the inbox ") == true)
+    }
+
     @Test func `each setting has its value and where that comes from`() throws {
         var options = NodeOptions(radio: nil, log: Logger(label: "test"))
         options.maximumSize = 1000

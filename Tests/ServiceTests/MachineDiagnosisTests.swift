@@ -88,6 +88,14 @@ struct MachineDiagnosisTests {
         #expect(findings.all.last?.text.contains("absent;") == true)
     }
 
+    @Test("P17: an inbox among keys and settings is a problem")
+    func privateInbox() throws {
+        let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
+        diagnosis.checkInbox(at: scratch("state/nearshare"))
+        #expect(findings.all.map(\.subject) == ["inbox"] && diagnosis.severity == .error)
+        #expect(findings.all.first?.text.contains("is nearshare's own directory") == true)
+    }
+
     @Test("a profile that is not valid is a problem once, whether it is used or not", arguments: ["", "profile = \"far\"\n"])
     func profiles(use: String) throws {
         try FileManager.default.createDirectory(atPath: scratch("config/nearshare"), withIntermediateDirectories: true)

@@ -20,6 +20,8 @@ internal import Synchronization
 public final class LocalMachine: Sendable {
     /// The directories of the user's files.
     package let directories: Directories
+    /// The directories of keys and settings, in which no file of a peer is stored.
+    private let privateDirectories: [String]
     /// The user's configuration file.
     package let configuration: Configuration
     /// The state directory: key, names and spool.
@@ -49,6 +51,8 @@ public final class LocalMachine: Sendable {
         let environment = environment ?? Self.environment
         var directories = Directories(environment: environment, home: Self.home)
         try directories.check()
+        // The user's own state contains that of every application.
+        let userState = directories.state
         if let path = try identity.stateDirectory(in: directories) {
             ephemeral = nil
             directories.state = path
@@ -63,6 +67,7 @@ public final class LocalMachine: Sendable {
         configuration = try Configuration.read(
             path: directories.configurationFile, home: environment["HOME"] ?? Self.home)
         state = if let ephemeral { ephemeral.state } else { try StateDirectory(path: directories.state) }
+        privateDirectories = [userState, directories.configuration, directories.state, state.spoolPath]
         trust = TrustFile(in: state)
         contacts = ContactFile(in: state)
         detector = MediaTypeDetector()
@@ -75,6 +80,7 @@ public final class LocalMachine: Sendable {
         _ machine: LocalMachine, launcher: any WorkerLauncher, warn: @escaping @Sendable (String) -> Void
     ) {
         directories = machine.directories
+        privateDirectories = machine.privateDirectories
         configuration = machine.configuration
         state = machine.state
         trust = machine.trust
@@ -312,8 +318,8 @@ public final class LocalMachine: Sendable {
     /// - Parameters:
     ///   - path: nil for the configured inbox, or `Inbox` in the home directory.
     ///   - maximumSize: limit on one transfer, in bytes; nil for none.
-    /// - Throws: ``StorageError`` when the directory can neither be used nor made, such as where the path is that of a file. It is
-    ///   made when something arrives.
+    /// - Throws: ``StorageError`` when the directory can neither be used nor made, such as where the path is that of a file, or
+    ///   where it has to do with the directories of keys and settings. It is made when something arrives.
     public func inbox(_ path: String? = nil, maximumSize: UInt64? = nil) throws(StorageError) -> Inbox {
         var limits = InboxLimits()
         limits.maximumSize = maximumSize
@@ -325,9 +331,34 @@ public final class LocalMachine: Sendable {
     /// The inbox at a path, with this machine's spool behind it. An ephemeral identity has none: what a program was told is
     /// complete outlives the state directory.
     package func inbox(_ path: String?, limits: InboxLimits) throws(StorageError) -> Inbox {
-        try Inbox(
-            path: path ?? configuration.inbox ?? directories.defaultInbox, home: directories.home,
+        try requireInbox(path)
+        return try Inbox(
+            path: inboxPath(path), home: directories.home,
             spoolPath: ephemeral == nil ? state.spoolPath : nil, limits: limits, detector: detector, launcher: launcher)
+    }
+
+    private func inboxPath(_ path: String?) -> String { path ?? configuration.inbox ?? directories.defaultInbox }
+
+    /// Checks that files of peers cannot become keys or settings: the inbox is not one of their directories, is not inside one,
+    /// and contains none (P17).
+    /// - Parameter path: nil for the configured inbox, which the error then names with its file and key.
+    package func requireInbox(_ path: String?) throws(StorageError) {
+        let inbox = inboxPath(path)
+        try LocalPath.check(inbox)
+        let location = DirectoryLocation(path: try AbsolutePath.absolute(inbox))
+        for directory in privateDirectories {
+            let own = DirectoryLocation(path: directory)
+            let relation: String? =
+                own.contains(location)
+                ? location.contains(own) ? "is" : "is inside" : location.contains(own) ? "contains" : nil
+            guard let relation else { continue }
+            let isConfigured = path == nil && configuration.inbox != nil
+            let origin = isConfigured ? "\(TerminalText.path(directories.configurationFile)): inbox: " : ""
+            throw StorageError(
+                .unsuitable,
+                "\(origin)the inbox \(TerminalText.path(inbox)) \(relation) nearshare's own directory "
+                    + "\(TerminalText.path(directory)), where peers could replace keys and settings; choose another folder")
+        }
     }
 
     /// A fresh key that is not stored.

@@ -81,7 +81,8 @@ private struct SetupDialogue {
     }
 
     private mutating func askInbox() async throws -> String? {
-        try await ask("folder for received files", current: machine.inbox(nil, limits: InboxLimits()).path) { text in
+        let current = machine.configuration.inbox ?? machine.directories.defaultInbox
+        return try await ask("folder for received files", current: current) { text in
             guard text.hasPrefix("/") || text == "~" || text.hasPrefix("~/") else {
                 throw InvalidAnswer("the path begins with / or ~/")
             }

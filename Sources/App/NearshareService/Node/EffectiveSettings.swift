@@ -60,7 +60,7 @@ package struct EffectiveSettings: Sendable {
         let lifetime = configuration.sessionLifetime ?? NodeSettings.defaultMeshSessionLifetime
         add("session-lifetime", nil, default: "\(lifetime.components.seconds)")
         addProfiles()
-        findProblems(of: machine, interface: options.interface)
+        findProblems(of: machine, interface: options.interface, inbox: options.inbox)
         for (type, words) in configuration.openers.sorted(by: { $0.key < $1.key }) {
             add("open.\(type)", nil, words.joined(separator: " "), default: nil)
         }
@@ -87,7 +87,7 @@ package struct EffectiveSettings: Sendable {
         }
     }
 
-    private mutating func findProblems(of machine: LocalMachine, interface option: String?) {
+    private mutating func findProblems(of machine: LocalMachine, interface option: String?, inbox: String?) {
         if let option, if_nametoindex(option) == 0 {
             problems.append("--interface: \(MissingInterface.text(for: option))")
         }
@@ -95,6 +95,11 @@ package struct EffectiveSettings: Sendable {
             if option == nil { try machine.requireConfiguredInterface() }
         } catch {
             problems.append(error.description)
+        }
+        do throws(StorageError) {
+            try machine.requireInbox(inbox)
+        } catch {
+            problems.append((inbox == nil ? "" : "--inbox: ") + error.description)
         }
         var profiles: [String?] = configuration.profiles.keys.sorted()
         if configuration.profile.map({ configuration.profiles[$0] == nil }) ?? false { profiles.insert(nil, at: 0) }

@@ -32,7 +32,13 @@ package struct CommandFailure: Error, Sendable {
             self.init(status, ErrorMessage.text(for: error))
         case let error as NetworkNotice.SearchFailure: self.init(.peerNotFound, error.description)
         case let error as StorageError:
-            self.init(error.code == .noSpace || error.code == .overLimit ? .noSpace : .failure, error.description)
+            let status: ExitStatus =
+                switch error.code {
+                case .noSpace, .overLimit: .noSpace
+                case .unsuitable: .usage
+                case .notFound, .noPermission, .changed, .rejected, .outputClosed, .failed: .failure
+                }
+            self.init(status, error.description)
         case let error as AudioError:
             let status: ExitStatus =
                 switch error.code {

@@ -9,7 +9,7 @@ extension TransferFailure {
         case .overLimit: self = .tooLarge
         case .rejected: self = .refused
         case .changed: self = .sourceChanged
-        case .notFound, .noPermission, .outputClosed, .failed: self = .storageFailed
+        case .notFound, .noPermission, .outputClosed, .unsuitable, .failed: self = .storageFailed
         }
     }
 }

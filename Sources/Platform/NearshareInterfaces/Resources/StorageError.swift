@@ -11,6 +11,8 @@ public struct StorageError: Error, Sendable, CustomStringConvertible {
         case changed
         /// The content of a peer is invalid or unsafe, or a path of the user is nothing that can be sent.
         case rejected
+        /// A directory of the user's choice must not serve the purpose.
+        case unsuitable
         /// The program that reads the output has closed it.
         case outputClosed
         case failed

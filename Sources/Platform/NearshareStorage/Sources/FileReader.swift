@@ -94,7 +94,7 @@ final class FileReader: ResourceReader {
             } catch {
                 switch error.code {
                 case .notFound, .noPermission, .changed, .rejected: continue
-                case .noSpace, .overLimit, .outputClosed, .failed: throw error
+                case .noSpace, .overLimit, .outputClosed, .unsuitable, .failed: throw error
                 }
             }
         }
