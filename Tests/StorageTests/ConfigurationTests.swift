@@ -122,11 +122,18 @@ struct ConfigurationTests {
         #expect(failure?.description.hasPrefix("line 1: inbox: the closing quote is missing") == true)
     }
 
-    @Test("a folder, and text that is not UTF-8, are rejected with the path") func unreadable() throws {
+    @Test("a folder, a FIFO, a link to nowhere, and text that is not UTF-8, are rejected with the path")
+    func unreadable() throws {
         let scratch = ScratchFolder()
         scratch.makeFolder("folder")
         let folder = #expect(throws: StorageError.self) { try Configuration.read(path: scratch("folder")) }
         #expect(folder?.description.hasSuffix("folder is a folder") == true)
+        mkfifo(scratch("fifo"), 0o600)
+        let fifo = #expect(throws: StorageError.self) { try Configuration.read(path: scratch("fifo")) }
+        #expect(fifo?.description.hasSuffix("fifo is not a file") == true)
+        #expect(symlink("/nowhere/config", scratch("link")) == 0)
+        let link = #expect(throws: StorageError.self) { try Configuration.read(path: scratch("link")) }
+        #expect(link?.description.contains("/link, a symbolic link to /nowhere/config: ") == true)
         try scratch.write("config.toml", Array("port = 29742\nname = \"c".utf8) + [0xff] + Array("\"\n".utf8))
         let text = #expect(throws: StorageError.self) { try Configuration.read(path: scratch("config.toml")) }
         #expect(text?.description.hasSuffix("config.toml: line 2: not UTF-8") == true)

@@ -77,12 +77,32 @@ struct FileSourceTests {
         let source = try FileSource(paths: [scratch("tree")])
         #expect(try entries(source) == ["tree", "tree/a"])
         #expect(source.skippedCount == 2)
-        for path in [scratch("tree/fifo"), "/dev/null"] {
+        for path in [scratch("tree/fifo"), scratch("tree/socket"), "/dev/null"] {
             let failure = #expect(throws: StorageError.self) { try FileSource(paths: [path]) }
-            #expect(failure?.code == .rejected)
+            #expect(failure?.code == .rejected && failure?.description.contains("neither a file nor a folder") == true)
             // Said to programs, which run no commands.
             #expect(failure?.description.contains("nearshare send") == false)
         }
+    }
+
+    @Test("of a link that leads nowhere, the error names the target")
+    func danglingLink() {
+        #expect(symlink("/nowhere/to", scratch("link")) == 0)
+        let failure = #expect(throws: StorageError.self) { try FileSource(paths: [scratch("link")]) }
+        #expect(failure?.code == .notFound)
+        #expect(failure?.description.contains("/link, a symbolic link to /nowhere/to: no such file") == true)
+    }
+
+    @Test("what is named twice, or with its folder, is sent once; a link under another name is not")
+    func repeatedPaths() throws {
+        try scratch.write("tree/a", [1])
+        try scratch.write("b", [1])
+        #expect(symlink(scratch("b"), scratch("link")) == 0)
+        func names(_ paths: [LocalPath]) -> [String] { paths.map { String($0.text.dropFirst(scratch.path.count + 1)) } }
+        let all = ["tree/a", "b", "tree/../b", "link", "none", "none", "tree"].map { LocalPath(scratch($0)) }
+        let (first, repeated) = LocalPath.separatingRepeated(all)
+        #expect(names(first) == ["b", "link", "none", "none", "tree"])
+        #expect(names(repeated) == ["tree/a", "tree/../b"])
     }
 
     @Test("files whose content the kernel makes are rejected: their size would be told as 0")

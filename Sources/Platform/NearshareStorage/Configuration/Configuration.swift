@@ -77,10 +77,14 @@ package struct Configuration: Sendable, Hashable {
         let bytes: [UInt8]
         do throws(StorageError) {
             let file = try FileDescriptor.openForReading(path: path)
-            guard try !file.status().isFolder else { throw StorageError(.rejected, "\(shown(path)) is a folder") }
+            let status = try file.status()
+            guard !status.isFolder else { throw StorageError(.rejected, "\(shown(path)) is a folder") }
+            // A FIFO without a writer would count as an empty file.
+            guard status.isFile else { throw StorageError(.rejected, "\(shown(path)) is not a file") }
             bytes = try file.read(upTo: maximumByteCount + 1)
         } catch {
-            if error.code == .notFound { return Configuration() }
+            // A link that leads nowhere was made for a file that the user misses.
+            if error.code == .notFound, LocalPath(path).linkTarget == nil { return Configuration() }
             throw error
         }
         guard bytes.count <= maximumByteCount else {

@@ -18,7 +18,8 @@ final class FileDescriptor: Sendable {
 
     /// Opens a path that the local user has given; symbolic links are followed.
     static func openDirectory(path: String) throws(StorageError) -> FileDescriptor {
-        try FileDescriptor(nearshare_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0), opening: path)
+        let shownPath = LocalPath(path)
+        return try opened(nearshare_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0), shownPath)
     }
 
     static func openForReading(path: String) throws(StorageError) -> FileDescriptor {
@@ -28,7 +29,15 @@ final class FileDescriptor: Sendable {
     static func openForReading(_ path: LocalPath) throws(StorageError) -> FileDescriptor {
         // Opening a FIFO must not wait for a writer, and a terminal must not become the controlling one.
         let raw = path.withCString { nearshare_open($0, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0) }
-        return try FileDescriptor(raw, opening: path.text)
+        return try opened(raw, path)
+    }
+
+    /// The reason of a failure is about the target of a symbolic link, which the error names.
+    private static func opened(_ raw: Int32, _ path: LocalPath) throws(StorageError) -> FileDescriptor {
+        guard raw < 0 else { return FileDescriptor(owning: raw) }
+        let code = errno
+        let link = path.linkTarget.map { ", a symbolic link to \($0.shown)" } ?? ""
+        throw StorageError(code, "could not open \(path.shown)\(link)")
     }
 
     /// Opens one component below this directory; a symbolic link is not followed.
@@ -37,8 +46,10 @@ final class FileDescriptor: Sendable {
             nearshare_openat(rawValue, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0), opening: name)
     }
 
-    func openForReading(_ name: String) throws(StorageError) -> FileDescriptor {
-        try FileDescriptor(nearshare_openat(rawValue, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0), opening: name)
+    /// - Parameter path: shown in an error; nil for the name.
+    func openForReading(_ name: String, shownAs path: String? = nil) throws(StorageError) -> FileDescriptor {
+        try FileDescriptor(
+            nearshare_openat(rawValue, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0), opening: path ?? name)
     }
 
     /// Opens an existing regular file without further hard links for writing.

@@ -71,6 +71,42 @@ package struct LocalPath: Sendable, Hashable {
     /// The path, escaped for a terminal.
     var shown: String { NearshareStorage.shown(text) }
 
+    /// Separates the paths of files and folders that an earlier path denotes as well, or that are in a folder of another one. A link
+    /// under a name of its own, and what is not there, is not repeated.
+    package static func separatingRepeated(_ paths: [LocalPath]) -> (first: [LocalPath], repeated: [LocalPath]) {
+        let resolved = paths.map(\.resolved)
+        let all = Set(resolved.compactMap(\.self))
+        var seen: Set<LocalPath> = []
+        var (first, repeated): ([LocalPath], [LocalPath]) = ([], [])
+        for (path, target) in zip(paths, resolved) {
+            guard let target, let name = path.components.last,
+                name == target.components.last || name.elementsEqual(".".utf8) || name.elementsEqual("..".utf8)
+            else {
+                first.append(path)
+                continue
+            }
+            var folder = target.parent
+            while folder.bytes.count > 1, !all.contains(folder) { folder = folder.parent }
+            let isNew = seen.insert(target).inserted && folder.bytes.count <= 1
+            isNew ? first.append(path) : repeated.append(path)
+        }
+        return (first, repeated)
+    }
+
+    /// Whether the path denotes a socket, which cannot be opened.
+    var isSocket: Bool {
+        var status = stat()
+        return withCString { stat($0, &status) } == 0 && status.st_mode & S_IFMT == S_IFSOCK
+    }
+
+    /// The path that a symbolic link contains; nil where the path is none.
+    var linkTarget: LocalPath? {
+        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let capacity = buffer.count
+        let count = withCString { readlink($0, &buffer, capacity) }
+        return count < 0 ? nil : LocalPath(bytes: buffer.prefix(count).map { UInt8(bitPattern: $0) })
+    }
+
     /// The components, without empty ones.
     var components: [ArraySlice<UInt8>] { bytes.split(separator: UInt8(ascii: "/")) }
 

@@ -50,6 +50,7 @@ struct OfferBuilder: ~Copyable {
 
     /// - Returns: nil when the path is excluded.
     private mutating func describe(_ path: LocalPath, named givenName: ClaimedFileName?) throws(StorageError) -> OfferedItem? {
+        guard !path.isSocket else { throw notSendable(path) }
         let file = try FileDescriptor.openForReading(path)
         let status = try file.status()
         if try Self.isInsideStateDirectory(path) {
@@ -65,10 +66,7 @@ struct OfferBuilder: ~Copyable {
             return try describeFolder(
                 FolderEnumerator(file, name: name, item: number, options: options, shownPath: path.text), name: name)
         }
-        guard status.isFile else {
-            throw StorageError(
-                .rejected, "\(path.shown) is neither a file nor a folder; \(options.streamAdvice)")
-        }
+        guard status.isFile else { throw notSendable(path) }
         guard !file.isGeneratedByKernel else {
             throw StorageError(
                 .rejected, "the size of \(path.shown) is not known before it is read; \(options.streamAdvice)")
@@ -77,6 +75,10 @@ struct OfferBuilder: ~Copyable {
         return OfferedItem(
             kind: .file, name: name, size: UInt64(clamping: status.st_size), entryCount: 1,
             mediaType: detector?.type(of: file).flatMap(ClaimedMediaType.init) ?? .unknown)
+    }
+
+    private func notSendable(_ path: LocalPath) -> StorageError {
+        StorageError(.rejected, "\(path.shown) is neither a file nor a folder; \(options.streamAdvice)")
     }
 
     /// Counts and sums up the content of a folder.

@@ -103,7 +103,7 @@ package final class StateDirectory: Sendable {
 
     private func readKey(_ name: String) throws(StorageError) -> [UInt8]? {
         guard faccessat(directory.rawValue, name, F_OK, 0) == 0 else { return nil }
-        let file = try directory.openForReading(name)
+        let file = try directory.openForReading(name, shownAs: "\(path)/\(name)")
         let status = try file.status()
         guard status.isFile, status.st_uid == geteuid() || geteuid() == 0 else {
             throw StorageError(.noPermission, "\(shown(path))/\(name) does not belong to you; move it away")
@@ -286,7 +286,7 @@ package final class StateDirectory: Sendable {
     /// Opens a file; nil when it does not exist.
     func openFile(_ name: String) throws(StorageError) -> FileDescriptor? {
         guard directory.exists(name) else { return nil }
-        return try directory.openForReading(name)
+        return try directory.openForReading(name, shownAs: "\(path)/\(name)")
     }
 
     /// The version of a file; nil when it does not exist.
