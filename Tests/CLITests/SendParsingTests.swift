@@ -36,6 +36,16 @@ import Testing
         #expect(send.sentName == "src.tar" && send.files == ["-"])
     }
 
+    @Test("patterns that leave nothing out are named, those of a file in one line")
+    func unusedPatterns() {
+        let ofFile = ["a", " b ", "c", "d\u{1b}"].map { ExclusionPatterns.Unused(pattern: $0, file: "/p") }
+        #expect(
+            SendCommand.unusedLines([.init(pattern: "x", file: nil)] + ofFile) == [
+                "--exclude 'x' leaves nothing out", "--exclude-from /p: 'a', ' b ', 'c' and 1 more leave nothing out",
+            ])
+        #expect(SendCommand.unusedLines(Array(ofFile.prefix(1))) == ["--exclude-from /p: 'a' leaves nothing out"])
+    }
+
     @Test("text replaces files")
     func text() throws {
         let send: SendCommand = try parse(["send", "--text", "see you at 8", "--to", "anna"])

@@ -33,6 +33,7 @@ func errorWords() {
     #expect(NodeError.notFound("", nearby: []).description == "no peers found")
     #expect(NodeError.ambiguity(of: "", rows: []) == "\"\" matches several peers; use the id of one:")
     #expect(NodeError(HandshakeFailure.ownKey).description.hasPrefix("the peer at this address is this machine itself"))
+    #expect(NodeError(HandshakeFailure.ownKey).isOwnKey && !NodeError(HandshakeFailure.notAuthentic("x")).isOwnKey)
     #expect(NodeError(DirectClosure.closed(by: .local, .goingAway)).description.hasPrefix("the node is stopping"))
     for reason in [CloseReason.goingAway, .done] {
         let error = NodeError(DirectClosure.closed(by: .remote, reason))

@@ -89,7 +89,7 @@ class OneMachineStory(Story):
         for name in ("trip/a.jpg", "trip/a.tmp", "trip/cache/b.jpg", "trip/day/c.jpg"):
             self.file(name, 1000)
         patterns = self.place / "patterns"
-        patterns.write_text("# thumbnails\ncache/\n")
+        patterns.write_text("# thumbnails\ncache/\n cache/\n")
         trip = [self.place / "source/trip", "--exclude", "*.tmp", "--exclude-from", patterns]
         listed = self.ben.run("send", "--dry-run", *trip)
         self.assertCode(0, listed)
@@ -97,14 +97,50 @@ class OneMachineStory(Story):
         self.assertEqual(lines, listed.stdout.decode().splitlines())
         self.assertIn("2 files in 2 folders, 2.0 KB; nothing was sent", listed.stderr.decode())
         unused = ["send", "--dry-run", *trip, "--exclude", "none"]
-        self.assertIn("--exclude 'none' leaves nothing out", self.ben.run(*unused).stderr.decode())
+        said = " ".join(self.ben.run(*unused).stderr.decode().split())
+        self.assertIn("--exclude 'none' leaves nothing out", said)
+        self.assertIn("patterns: ' cache/' leaves nothing out", said)
         self.assertNotIn("none", self.ben.run(*unused, "--quiet").stderr.decode())
         events = [json.loads(line) for line in self.ben.run(*unused, "--json").stdout.splitlines()]
-        self.assertEqual(["none"], [event["pattern"] for event in events if event["event"] == "unused_exclusion"])
+        named = [(event["pattern"], event.get("file")) for event in events if event["event"] == "unused_exclusion"]
+        self.assertEqual([("none", None), (" cache/", str(patterns))], named)
         anna = self.anna.receive()
         self.assertCode(0, self.ben.run("send", *trip, "--to", anna.address))
         anna.wait_for("finished")
         self.assertEqual({"trip/a.jpg", "trip/day/c.jpg"}, set(self.anna.received()))
+
+    def test_an_address_of_this_machine_or_without_its_interface_is_a_wrong_argument(self):
+        photo = self.file("photo.jpg", 10)
+        anna = self.anna.receive()
+        for address, words in (
+            (anna.address, "this machine itself"),
+            ("[fe80::1]:4000", "needs the interface of this machine"),
+            ("[fe80::1%absent0]:4000", "there is no network interface absent0"),
+        ):
+            result = self.anna.run("send", photo, "--to", address)
+            self.assertCode(2, result)
+            self.assertIn(words, " ".join(result.stderr.decode().split()))
+
+    def test_an_interrupted_search_is_a_failure_for_each_receiver(self):
+        photo = self.file("photo.jpg", 10)
+        send = self.ben.start("send", "--json", "--adapter", "none", photo, "--to", "zoe", "--to", "zora")
+        missing = {"zoe", "zora"}
+        while missing:
+            missing.discard(send.wait_for("searching")["peer"])
+        send.signal(signal.SIGINT)
+        for name in ("zoe", "zora"):
+            failed = send.wait_for("failed", lambda event, name=name: event["peer"] == name)
+            self.assertEqual(130, failed["exit_code"])
+        self.assertEqual(130, send.process.wait(30))
+
+    def test_what_is_named_twice_is_sent_once(self):
+        photo = self.file("trip/a.jpg", 1000)
+        again = photo.parent / "../trip/a.jpg"
+        for paths in ([photo, again], [photo.parent, photo]):
+            listed = self.ben.run("send", "--dry-run", *paths)
+            self.assertCode(0, listed)
+            self.assertEqual(1, listed.stdout.decode().count("a.jpg"))
+            self.assertIn("is sent already", " ".join(listed.stderr.decode().split()))
 
     def test_no_peer_nearby(self):
         photo = self.file("photo.jpg", 10)

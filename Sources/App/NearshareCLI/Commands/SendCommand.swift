@@ -390,13 +390,44 @@ struct SendCommand: AsyncParsableCommand {
         options.skipsUnreadable = true
         for pattern in exclude { _ = options.exclusions.add(pattern) }
         for file in excludeFrom { try options.exclusions.add(linesOf: ResolvedPath.of(file)) }
-        let source = try FileSource(localPaths: localPaths(), options: options)
-        for pattern in source.unusedExclusions {
-            warn(
-                "--exclude '\(TerminalText.escaped(pattern))' leaves nothing out", event: "unused_exclusion",
-                ["pattern": .string(pattern)])
-        }
+        let (paths, repeated) = try LocalPath.separatingRepeated(localPaths())
+        let source = try FileSource(localPaths: paths, options: options)
+        reportLeftOut(repeated.map { "\(TerminalText.path($0.text)) is sent already, by another path that is named" })
+        reportUnused(source.unusedExclusions)
         return source
+    }
+
+    /// Warns of each pattern of an option that leaves nothing out, and of those of a file in one line.
+    private func reportUnused(_ exclusions: [ExclusionPatterns.Unused]) {
+        if output.json {
+            for unused in exclusions.prefix(Self.maximumUnusedEvents) {
+                var members: [String: JSONValue] = ["pattern": .string(unused.pattern)]
+                if let file = unused.file { members["file"] = .string(file) }
+                JSONEvents.emit("unused_exclusion", members)
+            }
+            return
+        }
+        if quiet { return }
+        for line in Self.unusedLines(exclusions) { Console.warn(line) }
+    }
+
+    /// A file of patterns may have any number of lines.
+    private static let maximumUnusedEvents = 1_000
+    private static let maximumUnusedNames = 3
+
+    static func unusedLines(_ exclusions: [ExclusionPatterns.Unused]) -> [String] {
+        func quoted(_ unused: ExclusionPatterns.Unused) -> String { "'\(TerminalText.escaped(unused.pattern))'" }
+        var lines = exclusions.filter { $0.file == nil }.map { "--exclude \(quoted($0)) leaves nothing out" }
+        for (file, patterns) in Dictionary(grouping: exclusions.filter { $0.file != nil }, by: \.file).sorted(by: {
+            $0.key ?? "" < $1.key ?? ""
+        }) {
+            let names = patterns.prefix(maximumUnusedNames).map(quoted).joined(separator: ", ")
+            let more = patterns.count - maximumUnusedNames
+            lines.append(
+                "--exclude-from \(TerminalText.path(file ?? "")): \(names)\(more > 0 ? " and \(more) more" : "") "
+                    + (patterns.count == 1 ? "leaves nothing out" : "leave nothing out"))
+        }
+        return lines
     }
 }
 
@@ -411,7 +442,9 @@ enum PageAcceptance: String, ExpressibleByArgument, CaseIterable {
 extension SendOperation {
     /// Cancels the transfers at a signal, or exits at once when none is running.
     func cancelOrExit() {
-        if !cancel() { SignalHandling.exitNow() }
+        guard !cancel() else { return }
+        reportInterruption()
+        SignalHandling.exitNow()
     }
 }
 

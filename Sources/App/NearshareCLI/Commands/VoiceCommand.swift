@@ -202,7 +202,11 @@ struct VoiceRecordCommand: ConfinedCommand {
             note, to: peers, from: machine, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
             timeout: machine.configuration.answerTimeout(timeout?.duration), transport: transport.preferred,
             unsealed: unsealed.confirmation(isQuiet: json || quiet), pin: PINPrompt.onTerminal(isQuiet: json || quiet))
-        @Sendable func cancelOrExit() { if !operation.cancel() { SignalHandling.exitNow() } }
+        @Sendable func cancelOrExit() {
+            guard !operation.cancel() else { return }
+            operation.reportInterruption()
+            SignalHandling.exitNow()
+        }
         do {
             try await SignalHandling.run(onSignal: cancelOrExit) { try await operation.run(on: node) }
         } catch {

@@ -83,6 +83,7 @@ package struct PeerResolver: Sendable {
     /// - Throws: ``NodeError/notFound(_:nearby:)`` for a peer that was not found, with or without a network.
     func resolvePeer(_ text: String, on node: Node) async throws -> Destination {
         if let address = LinkAddress(parsing: text) {
+            try address.requireZone()
             var destination = PeerDestination(addresses: [address])
             destination.isLocalSend = address.port == Node.localSendPort
             return .direct(destination)
@@ -350,7 +351,10 @@ package struct PeerResolver: Sendable {
     }
 
     private func findForConnection(_ text: String, on node: Node) async throws -> PeerDestination {
-        if let address = LinkAddress(parsing: text) { return PeerDestination(addresses: [address]) }
+        if let address = LinkAddress(parsing: text) {
+            try address.requireZone()
+            return PeerDestination(addresses: [address])
+        }
         try refuseOwn(text, on: node)
         let media: Set<LinkAddress.Medium> = node.hasRadio ? [.network, .bluetooth] : [.network]
         let trust = (try? machine.trust.read()) ?? TrustStore()

@@ -1,3 +1,4 @@
+internal import Glibc
 package import Nearshare
 
 /// The transport to a peer.
@@ -41,5 +42,21 @@ extension LinkAddress {
         }
         guard !host.isEmpty else { return nil }
         self.init(host: host, port: port)
+    }
+
+    /// Refuses a link-local address without its interface, and one whose interface does not exist: nothing can connect there.
+    func requireZone() throws(CommandFailure) {
+        let parts = host.split(separator: "%", maxSplits: 1)
+        guard medium == .network, let first = parts.first, IPAddress(text: String(first))?.needsZone == true else { return }
+        guard parts.count == 2 else {
+            throw CommandFailure(
+                .usage,
+                "\(TerminalText.escaped(host)) is a link-local address, which needs the interface of this machine: "
+                    + "[\(TerminalText.escaped(host))%eth0]; `ip link` lists the interfaces")
+        }
+        let zone = String(parts[1])
+        guard UInt32(zone) != nil || if_nametoindex(zone) != 0 else {
+            throw CommandFailure(.usage, MissingInterface.text(for: zone))
+        }
     }
 }

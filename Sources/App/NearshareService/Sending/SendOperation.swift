@@ -31,6 +31,8 @@ package final class SendOperation: Sendable {
     private let running = RunningTransfers()
     private let follower: OutgoingTransferFollower
     private let outcomes = Mutex(TargetOutcomes())
+    /// The targets whose end is not reported, by position.
+    private let openTargets = Mutex<[Int: Target]>([:])
 
     /// - Parameters:
     ///   - timeout: for the receiver's answer.
@@ -67,6 +69,14 @@ package final class SendOperation: Sendable {
     /// - Returns: false when none runs, so that there is nothing to wait for.
     package func cancel() -> Bool { running.cancelAll() }
 
+    /// Reports the interruption as the failure of each target that has not ended, for a process that exits without waiting.
+    package func reportInterruption() {
+        let open = openTargets.withLock { $0 }
+        for (position, target) in open.sorted(by: { $0.key < $1.key }) {
+            _ = failed(target, at: position, CommandFailure(.interrupted, "interrupted"))
+        }
+    }
+
     /// The positions of the targets that have received everything.
     package var reachedTargets: [Int] { outcomes.withLock(\.reached) }
 
@@ -76,6 +86,7 @@ package final class SendOperation: Sendable {
     /// - Throws: ``CommandFailure`` when a receiver did not get it.
     package func run(to targets: [Target], on node: Node) async throws {
         recorder.setReceiverCount(targets.count)
+        openTargets.withLock { $0 = Dictionary(uniqueKeysWithValues: targets.enumerated().map { ($0.offset, $0.element) }) }
         try await withThrowingTaskGroup(of: Void.self) { progress in
             defer { progress.cancelAll() }
             progress.addTask { await self.reporter.showProgress(of: self.running) }
@@ -83,6 +94,7 @@ package final class SendOperation: Sendable {
                 for (position, (target, content)) in source.sources(for: targets).enumerated() {
                     group.addTask {
                         let failure = await self.send(content, to: target, at: position, on: node)
+                        self.openTargets.withLock { $0[position] = nil }
                         self.outcomes.withLock { $0.record(failure, at: position) }
                         // With one receiver, the failure ends the command.
                         if let failure, targets.count > 1 { self.report(failure, of: target) }
@@ -135,9 +147,10 @@ package final class SendOperation: Sendable {
                 }
             }
         } catch let error as NodeSendClient.NodeEnded {
-            return failed(target, CommandFailure(.peerGone, "\(error.description) before it was sent; send it again"))
+            return failed(
+                target, at: position, CommandFailure(.peerGone, "\(error.description) before it was sent; send it again"))
         } catch {
-            return failed(target, CommandFailure(error))
+            return failed(target, at: position, CommandFailure(error))
         }
     }
 
@@ -172,7 +185,9 @@ package final class SendOperation: Sendable {
                 + "`nearshare doctor` looks for causes")
     }
 
-    private func failed(_ target: Target, _ failure: CommandFailure) -> CommandFailure {
+    /// Reports a failure, unless the end of the target is reported already.
+    private func failed(_ target: Target, at position: Int, _ failure: CommandFailure) -> CommandFailure {
+        guard openTargets.withLock({ $0.removeValue(forKey: position) }) != nil else { return failure }
         let receiver =
             switch target {
             case .text(let text): text

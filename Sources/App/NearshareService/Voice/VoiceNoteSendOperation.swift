@@ -31,6 +31,9 @@ package struct VoiceNoteSendOperation: Sendable {
     /// - Returns: false when none runs, so that there is nothing to wait for.
     package func cancel() -> Bool { operation.cancel() }
 
+    /// Reports the interruption as the failure of each peer to which the send has not ended.
+    package func reportInterruption() { operation.reportInterruption() }
+
     /// The peers that have not received the note, and may receive it later: without those whose key is blocked or another one.
     package var missedPeers: [String] {
         let ended = operation.reachedTargets + operation.distrustedTargets

@@ -42,6 +42,12 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         }
     }
 
+    /// The error of a connection to this machine itself, or to a peer that has its key.
+    static let ownKey = NodeError.identityMismatch(HandshakeFailure.ownKey.description)
+
+    /// Whether the peer has this machine's own key.
+    package var isOwnKey: Bool { if case .identityMismatch(HandshakeFailure.ownKey.description) = self { true } else { false } }
+
     /// Whether another try may succeed: the peer has not answered, or the link was lost.
     package var isTransient: Bool {
         switch self {
@@ -118,7 +124,8 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         switch failure {
         case .incompatible, .encryptionMismatch, .notNearshare, .protocolViolation:
             self = .incompatible(failure.description)
-        case .notAuthentic, .ownKey: self = .identityMismatch(failure.description)
+        case .notAuthentic: self = .identityMismatch(failure.description)
+        case .ownKey: self = .ownKey
         case .interrupted: self = .connectionLost(failure.description)
         }
     }

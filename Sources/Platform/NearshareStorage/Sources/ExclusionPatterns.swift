@@ -9,15 +9,16 @@ package import NearshareInterfaces
 /// that is sent. A trailing slash, or `/***`, matches folders only. `*`, `?` and `[…]` match no slash, `**` matches any.
 package struct ExclusionPatterns: Sendable, Hashable {
     private struct Pattern: Sendable, Hashable {
-        /// The text of a pattern from an option; nil for a line of a file, which may be meant for other folders as well.
-        let optionText: String?
+        let text: String
+        /// The path of the file that has the pattern as a line; nil for one from an option.
+        let file: String?
         private let parts: [Part]
         let matchesFoldersOnly: Bool
         let isAnchored: Bool
         let matchesPath: Bool
 
-        init?(_ line: String, isFromOption: Bool) {
-            optionText = isFromOption ? line : nil
+        init?(_ line: String, from file: String?) {
+            (self.text, self.file) = (line, file)
             var text = Array(line.utf8)[...]
             if text.count > 4, text.suffix(4).elementsEqual("/***".utf8) { text.removeLast(3) }
             matchesFoldersOnly = text.count > 1 && text.last == Part.slash
@@ -133,11 +134,11 @@ package struct ExclusionPatterns: Sendable, Hashable {
     /// Adds a pattern.
     /// - Returns: false when it matches nothing: it is empty, or contains a NUL.
     package mutating func add(_ pattern: String) -> Bool {
-        add(pattern, isFromOption: true)
+        add(pattern, from: nil)
     }
 
-    private mutating func add(_ pattern: String, isFromOption: Bool) -> Bool {
-        guard let pattern = Pattern(pattern, isFromOption: isFromOption) else { return false }
+    private mutating func add(_ pattern: String, from file: String?) -> Bool {
+        guard let pattern = Pattern(pattern, from: file) else { return false }
         patterns.append(pattern)
         return true
     }
@@ -152,7 +153,7 @@ package struct ExclusionPatterns: Sendable, Hashable {
         }
         for line in String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline)
         where !line.hasPrefix("#") && !line.hasPrefix(";") {
-            _ = add(String(line), isFromOption: false)
+            _ = add(String(line), from: path)
         }
     }
 
@@ -173,8 +174,21 @@ package struct ExclusionPatterns: Sendable, Hashable {
         return isMatched
     }
 
-    /// The patterns from options, without the used ones.
-    func unused(_ used: Set<Int>) -> [String] {
-        patterns.enumerated().compactMap { position, pattern in used.contains(position) ? nil : pattern.optionText }
+    /// A pattern that matches nothing of what is sent.
+    package struct Unused: Sendable, Hashable {
+        package var pattern: String
+        /// The path of the file that has the pattern as a line; nil for one from an option.
+        package var file: String?
+
+        package init(pattern: String, file: String?) {
+            (self.pattern, self.file) = (pattern, file)
+        }
+    }
+
+    /// The patterns without the used ones.
+    func unused(_ used: Set<Int>) -> [Unused] {
+        patterns.enumerated().compactMap { position, pattern in
+            used.contains(position) ? nil : Unused(pattern: pattern.text, file: pattern.file)
+        }
     }
 }

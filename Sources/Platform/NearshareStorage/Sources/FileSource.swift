@@ -37,8 +37,8 @@ package struct FileSource: ResourceSource {
     package let skippedCount: Int
     /// The number of entries and paths among them that cannot be read or are rejected.
     package let unreadableCount: Int
-    /// The patterns of ``Options/exclusions`` that match nothing, without those of files.
-    package let unusedExclusions: [String]
+    /// The patterns of ``Options/exclusions`` that match nothing.
+    package let unusedExclusions: [ExclusionPatterns.Unused]
     /// Empty where the offer describes all entries.
     package let contents: [EntryHeader]
     let items: [Item]
