@@ -384,7 +384,7 @@ private final class MovableTime: Sendable {
         let shown = lines(.delivered(delivered, DeliveredContent(of: delivered), from: nil, transfer))
         #expect(shown.count == 3)
         #expect(shown[1] == "warning: check before you open it: it is called .jpg and is a program")
-        #expect(shown[2].hasPrefix("warning: the inbox is not writable"))
+        #expect(shown[2].hasPrefix("warning: the inbox is not available"))
     }
 
     @Test("T1: a path with control characters is escaped")
@@ -447,6 +447,14 @@ private final class MovableTime: Sendable {
         #expect(
             lines(.receiveEnded(received(.cancelled(by: .remote)))) == ["warning: a.jpg from anna: anna cancelled the transfer"]
         )
+    }
+
+    @Test func `names that were changed are listed where a part has arrived, too`() throws {
+        var partial = received(.failed(.sourceChanged, at: .remote), detail: "b was not stored", of: "a")
+        partial.changedNames = changed(["a:b"])
+        #expect(lines(.receiveEnded(partial)).count == 1)
+        partial.missing = MissingFiles([try #require(ClaimedFileName("b"))], of: 2)
+        #expect(lines(.receiveEnded(partial)).last?.contains("to be stored here") == true)
     }
 
     @Test func `lines of the node are shown unless a message has shown them already`() throws {

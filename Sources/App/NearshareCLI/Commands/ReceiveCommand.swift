@@ -212,7 +212,8 @@ struct ReceiveCommand: ConfinedCommand {
             let notice = ReceiverNotice(
                 node: node, destination: destination, discoveryEngine: engine,
                 chosenPort: machine.configuration.listeningPort(options.port), page: page, hotspot: hotspot,
-                localSend: localSend, pageInterface: options.nearby.interface, isJSON: isJSON, shown: context.shown)
+                localSend: localSend, pageInterface: options.nearby.interface, isJSON: isJSON,
+                isNetworkAbsent: NetworkNotice.isAbsent(settings), shown: context.shown)
             let follower = PrimaryRoleFollower(
                 machine: machine, node: node, listener: listener, controller: controller, reporter: reporter,
                 settings: followerSettings)

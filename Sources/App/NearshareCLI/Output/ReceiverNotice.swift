@@ -19,6 +19,8 @@ struct ReceiverNotice: Sendable {
     /// The interface at whose addresses the page is shown; nil for all.
     let pageInterface: String?
     let isJSON: Bool
+    /// Whether the node had no network at its start.
+    let isNetworkAbsent: Bool
     /// The last state; nil before the first.
     let shown: Monitor<ReceiverPort.State?>
 
@@ -71,7 +73,8 @@ struct ReceiverNotice: Sendable {
     private func write(_ state: ReceiverPort.State, isFirst: Bool) {
         let place = "on port \(state.port)" + (state.node.map { " of the running node (process \($0))" } ?? "")
         guard isFirst else { return Console.notice("now \(place)") }
-        Console.notice("\(node.name.unquoted) (\(node.id.hex)) is visible to those nearby, \(place)")
+        let condition = isNetworkAbsent ? " once there is a network" : ""
+        Console.notice("\(node.name.unquoted) (\(node.id.hex)) is visible to those nearby\(condition), \(place)")
         if case .standardOutput = destination {
             Console.notice("received content goes to standard output; Ctrl-C ends this")
         }

@@ -271,7 +271,7 @@ struct TextReporter: Reporter {
         }
         if let warning = item.typeWarning { warn("check before you open it: \(warning)") }
         if !item.isInInbox {
-            warn("the inbox is not writable; the item waits in the spool; it is moved there when the inbox is writable again")
+            warn("the inbox is not available; the item waits in the spool, and is moved when the inbox is available again")
         }
     }
 
@@ -291,6 +291,8 @@ struct TextReporter: Reporter {
             guard admitsRows(from: result.peer) else { return }
             let sentence = result.outcome.receiverSentence(result.name, isResumable: result.isResumable)
             warn("\(subject): \(result.detail ?? sentence)")
+            // The other files have arrived.
+            if result.missing != nil, let line = result.changedNames.sentence("to be stored here") { notice(line) }
         }
     }
 

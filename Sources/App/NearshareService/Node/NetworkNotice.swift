@@ -72,6 +72,13 @@ package struct NetworkNotice: Sendable {
         self.init(monitor, interface: settings.interface, report)
     }
 
+    /// Whether a node has no network at the moment.
+    package static func isAbsent(_ settings: NodeSettings) -> Bool {
+        guard let notice = NetworkNotice(settings, { _ in }) else { return false }
+        defer { notice.monitor.close() }
+        return notice.state == .absent
+    }
+
     /// Reports the absence of a network, and each change after it, until the task is cancelled.
     package func run() async {
         await withTaskCancellationHandler {
