@@ -11,9 +11,10 @@ struct ChatTyping {
     var screen: ChatScreen
     let now = WallTime(milliseconds: 1_000_000)
 
-    init(_ opening: ChatScreen.Opening = .publicRoom, columns: Int = 100, rows: Int = 40) {
+    init(_ opening: ChatScreen.Opening = .publicRoom, columns: Int = 100, rows: Int = 40, isPlain: Bool = false) {
         var settings = ChatScreen.Settings { _ in LocalTime(day: "today", clock: "12:00") }
         settings.opening = opening
+        (settings.isPlain, settings.hasColor) = (isPlain, !isPlain)
         screen = ChatScreen(settings)
         _ = screen.handle(.resized(TerminalSize(columns: columns, rows: rows)), at: now)
         _ = screen.start(at: now)

@@ -221,6 +221,17 @@ class ChatStory(Story):
             text = f"I read {end}\n".encode()
             self.assertCode(0, self.anna.run("chat", "ben", "--wait", "delivered", "--adapter", "none", input=text))
             ben.wait_for(f"anna: I read {end}")
+            ben.wait_for(rf"(delivered|read): until {end}|until {end} (delivered|read)")
+            for command, answer in (
+                ("/nonsense", "unknown command /nonsense"),
+                ("/help", "//TEXT: send a text that starts with /"),
+                ("/block zoe", "zoe is not in the list of /who"),
+            ):
+                ben.press(f"{command}\n")
+                ben.wait_for(answer)
+            ben.press(f"//{end}\n")
+            anna.wait_for("message", lambda event, end=end: event["content"]["text"] == f"/{end}")
+            ben.wait_for(rf"you: /{end}")
             ben.press("\x04" if end == "Ctrl-D" else "\x03")
             self.assertEqual(0 if end == "Ctrl-D" else 130, ben.end())
             self.assertNotIn(b"\x1b", ben.transcript)

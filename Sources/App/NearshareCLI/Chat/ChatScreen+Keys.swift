@@ -51,7 +51,7 @@ extension ChatScreen {
             return []
         }
         if hasNodeEnded, !text.hasPrefix("/") || text.hasPrefix("//") {
-            addNotice("not sent: \(Self.nodeEndedNotice); \(Self.unsentAdvice)", at: now)
+            addNotice("not sent: \(Self.nodeEndedNotice); \(unsentAdvice)", at: now)
             return []
         }
         if text.hasPrefix("//") {
@@ -71,7 +71,7 @@ extension ChatScreen {
             return []
         }
         guard let conversation = views.visible.conversation else {
-            addNotice("\(Self.noConversation), /who lists peers; \(Self.unsentAdvice)", at: now)
+            addNotice("\(Self.noConversation), /who lists peers; \(unsentAdvice)", at: now)
             return []
         }
         guard canSend else {
@@ -81,7 +81,7 @@ extension ChatScreen {
         }
         if let refusal = refusalOfBlocked(conversation) {
             views.visible.editor.recordUnsent(Self.typed(text))
-            addNotice("not sent: \(refusal); \(Self.unsentAdvice)", at: now)
+            addNotice("not sent: \(refusal); \(unsentAdvice)", at: now)
             return []
         }
         views.visible.position = .end
@@ -119,7 +119,7 @@ extension ChatScreen {
         }
         switch command {
         case .quit: return quit(at: now)
-        case .help: for line in Self.help { addNotice(line, at: now) }
+        case .help: for line in Self.help + (settings.isPlain ? [] : Self.keyHelp) { addNotice(line, at: now) }
         case .who: who(at: now)
         case .verify: return verify(argument, at: now)
         case .public: return show(.publicRoom, at: now)
@@ -362,10 +362,13 @@ extension ChatScreen {
 
     static let help =
         ChatScreenCommand.allCases.map(\.help) + [
-            "//TEXT: send a text that starts with /",
-            "Tab, Shift-Tab, Alt-1 to 9: other conversations; Page Up, Page Down: older messages;",
-            "Alt-Enter: a line break in a text; Up, Down: texts and commands entered before",
+            "//TEXT: send a text that starts with /"
         ]
+
+    private static let keyHelp = [
+        "Tab, Shift-Tab, Alt-1 to 9: other conversations; Page Up, Page Down: older messages;",
+        "Alt-Enter: a line break in a text; Up, Down: texts and commands entered before",
+    ]
 
     private mutating func who(at now: WallTime) {
         let all = listed

@@ -67,7 +67,7 @@ extension ChatScreen {
         let name = TerminalText.escaped(lookup.name, columns: 40)
         guard lookup.isOpen else {
             views.visible.editor.recordUnsent(Self.typed(text))
-            return addNotice("\(name) was not found; try /chat NAME; \(Self.unsentAdvice)", at: now)
+            return addNotice("\(name) was not found; try /chat NAME; \(unsentAdvice)", at: now)
         }
         lookup.lines.append(text)
         views.visible.setLookup(lookup)

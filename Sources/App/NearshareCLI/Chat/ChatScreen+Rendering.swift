@@ -90,7 +90,7 @@ extension ChatScreen {
         return view?.claimedName
     }
 
-    private func title(of view: ConversationView) -> String {
+    func title(of view: ConversationView) -> String {
         switch view.conversation {
         case .peer(let peer)?: name(of: peer)
         case .publicRoom?: "everyone"
@@ -392,7 +392,8 @@ extension ChatScreen {
         return rowsAbove(from: views.visible.position, layout.rows + 1, columns: layout.columns).count <= layout.rows
     }
 
-    private func lines(of index: Int, in view: ConversationView, columns: Int) -> [StyledLine] {
+    /// The rows of an item, after the day where that differs from the item before.
+    func lines(of index: Int, in view: ConversationView, columns: Int) -> [StyledLine] {
         let item = view.items[index]
         let time = settings.localTime(item.when)
         var lines: [StyledLine] = []
@@ -454,7 +455,8 @@ extension ChatScreen {
         return colors[Int(peer.bytes[0]) % colors.count]
     }
 
-    private func status(_ message: ChatMessage, _ view: ConversationView) -> StyledLine {
+    /// The delivery mark of a message.
+    func status(_ message: ChatMessage, _ view: ConversationView) -> StyledLine {
         let usesSigns = settings.hasUTF8 && settings.hasColor
         let reason = view.reasons[message.id].map { ": " + TerminalText.sanitized($0, columns: 200) } ?? ""
         switch message.status {
@@ -502,7 +504,7 @@ extension ChatScreen {
     }
 
     /// The state of a transfer, escaped for a terminal.
-    private static func sentence(_ transfer: TransferStatus) -> String {
+    static func sentence(_ transfer: TransferStatus) -> String {
         let name = NameText.shown(transfer.name)
         let size = transfer.total.map { " of \($0.formattedByteCount)" } ?? ""
         let what = transfer.isIncoming ? "receiving \(name)" : "sending \(name)"

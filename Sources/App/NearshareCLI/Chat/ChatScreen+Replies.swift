@@ -95,7 +95,7 @@ extension ChatScreen {
     mutating func failed(_ tag: RequestTag, _ reason: String, at now: WallTime) {
         switch tag {
         case .sendLine(let conversation, let text):
-            returnUnsent(text, "not sent: \(reason); \(Self.unsentAdvice)", in: conversation, at: now)
+            returnUnsent(text, "not sent: \(reason); \(unsentAdvice)", in: conversation, at: now)
         case .history(let conversation):
             if let index = views.index(of: conversation) { views[index].endLoading(nil) }
             addNotice(reason, in: conversation, at: now)

@@ -25,6 +25,12 @@ struct ChatScreen: Sendable {
         var hasColor = true
         /// The terminal decodes UTF-8; otherwise output is limited to ASCII.
         var hasUTF8 = true
+        /// Whether the terminal shows plain lines only, and a line is typed as a whole.
+        var isPlain = false
+        /// On such a terminal: limit on the stored lines of a conversation that are shown.
+        var historyLimit = 10
+        /// On such a terminal: the key that ends the chat.
+        var endKey = "Ctrl-D"
         var localTime: @Sendable (WallTime) -> LocalTime
     }
 
@@ -134,6 +140,8 @@ struct ChatScreen: Sendable {
     var hasWarnedOfQuitting = false
     /// The command that is done when the user enters it again, and its conversation.
     var unconfirmed: (command: String, conversation: Conversation?)?
+    /// The items that were written as plain lines.
+    var written = WrittenLines()
     private var bells = MinimumInterval(.seconds(3))
     /// The requests of the contacts.
     private var contactsRequests = MinimumInterval(.seconds(3))
@@ -165,7 +173,7 @@ struct ChatScreen: Sendable {
 
     static let nodeEndedNotice = "the node has stopped; /quit, and start nearshare chat again"
     /// In the input line, the next thing that the user types would be appended to it.
-    static let unsentAdvice = "Up brings the line back"
+    var unsentAdvice: String { settings.isPlain ? "enter the line again" : "Up brings the line back" }
 
     /// The requests to another node. Items and input lines are kept.
     private mutating func resume(at now: WallTime) -> [Reaction] {

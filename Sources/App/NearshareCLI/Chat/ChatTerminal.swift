@@ -13,6 +13,10 @@ final class ChatTerminal: Sendable {
         case nodeEvent(ControlEvent, isHandled: Promise<Void>)
         /// Bytes from the keyboard; empty when a lone Escape can be decoded.
         case keyboardBytes([UInt8])
+        /// A line that was typed on a terminal without cursor movement.
+        case line(String)
+        /// The user has ended the input with Ctrl-D.
+        case inputEnded
         case resized
         case draw
         /// The recorder or player of voice notes has released the terminal.
@@ -32,6 +36,10 @@ final class ChatTerminal: Sendable {
     private let decoders: any WorkerLauncher
     private let terminal: TerminalDevice
     private let keyboard: KeyboardReader
+    /// Reads whole lines, for a terminal without cursor movement, which shows plain lines; nil for the full screen.
+    private let lineReader: LineReader?
+    /// Whether Ctrl-D does not end a chat of plain lines.
+    private let follows: Bool
     private let completion = PathCompletion()
     /// The screen's state, kept while another node takes over.
     private let savedScreen: Monitor<ChatScreen>
@@ -45,15 +53,22 @@ final class ChatTerminal: Sendable {
     private static let drawInterval = Duration.milliseconds(33)
     /// Time for pending requests after the user has quit.
     private static let quitTimeout = Duration.seconds(2)
+    /// Plain lines have no last row.
+    private static let plainRowCount = 10_000
+    private static let voiceAdvice = "this terminal shows plain lines only; use `nearshare voice`"
 
     /// - Parameters:
     ///   - screen: a new screen, or that of an earlier node; saved when this node stops.
     ///   - wantsErasure: set when the user wants everything removed.
+    ///   - lineReader: for plain lines; nil for the full screen.
+    ///   - follows: whether a chat of plain lines goes on after Ctrl-D.
     init(
         client: any NodeClient, machine: LocalMachine, interface: String?, decoders: any WorkerLauncher,
         terminal: TerminalDevice,
-        keyboard: KeyboardReader, screen: Monitor<ChatScreen>, wantsErasure: Monitor<Bool>
+        keyboard: KeyboardReader, screen: Monitor<ChatScreen>, wantsErasure: Monitor<Bool>, lineReader: LineReader? = nil,
+        follows: Bool = false
     ) {
+        (self.lineReader, self.follows) = (lineReader, follows)
         self.wantsErasure = wantsErasure
         self.client = client
         (self.machine, self.interface) = (machine, interface)
@@ -78,8 +93,10 @@ final class ChatTerminal: Sendable {
         let events = try await client.events()
         let offers = await subscribeToOffers()
         let (submissions, submissionSink) = AsyncStream.makeStream(of: (ControlRequest, ChatScreen.RequestTag).self)
-        Console.fullScreenMessageHandler.withLock { $0 = .init { [sink] in sink.yield(.screen(.event(.notice($0)))) } }
-        FullScreen.enter(terminal)
+        if lineReader == nil {
+            Console.fullScreenMessageHandler.withLock { $0 = .init { [sink] in sink.yield(.screen(.event(.notice($0)))) } }
+            FullScreen.enter(terminal)
+        }
         let (endReason, screen, unsent) = await withDiscardingTaskGroup { group in
             group.addTask { [self] in
                 for await event in events { await forward(event) }
@@ -155,14 +172,8 @@ final class ChatTerminal: Sendable {
         _ group: inout DiscardingTaskGroup, _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
     ) async -> (EndReason, ChatScreen, unsent: [String]) {
         var state = RunState(screen: savedScreen.withLock { $0 })
-        keyboard.start()
-        keyboard.setHandler { [sink] event in
-            switch event {
-            case .bytes(let bytes): sink.yield(.keyboardBytes(bytes))
-            case .closed: sink.yield(.interrupted)
-            }
-        }
-        var reactions = state.screen.handle(.resized(terminal.size), at: now)
+        readInput(&group)
+        var reactions = state.screen.handle(.resized(size), at: now)
         reactions += state.screen.hasStarted ? state.screen.handle(.nodeReplaced, at: now) : state.screen.start(at: now)
         for reaction in reactions { await perform(reaction, &state, in: &group, submittingTo: submissions) }
         sink.yield(.draw)
@@ -176,6 +187,7 @@ final class ChatTerminal: Sendable {
             if case .nodeEvent(_, let isHandled) = input { isHandled.fulfil() }
         }
         keyboard.setHandler(nil)
+        if lineReader != nil { writeLines(&state) }
         if state.endReason != .nodeEnded {
             await keyboard.stop()
             // Restores the terminal before pending requests end.
@@ -187,6 +199,38 @@ final class ChatTerminal: Sendable {
             client.close()
         }
         return (state.endReason ?? .quit, state.screen, state.unsent)
+    }
+
+    private func readInput(_ group: inout DiscardingTaskGroup) {
+        if let lineReader {
+            group.addTask { [sink] in
+                while let line = await lineReader.next() { sink.yield(.line(line)) }
+                if !Task.isCancelled { sink.yield(.inputEnded) }
+            }
+            return
+        }
+        keyboard.start()
+        keyboard.setHandler { [sink] event in
+            switch event {
+            case .bytes(let bytes): sink.yield(.keyboardBytes(bytes))
+            case .closed: sink.yield(.interrupted)
+            }
+        }
+    }
+
+    private var size: TerminalSize {
+        let size = terminal.size
+        return lineReader == nil ? size : TerminalSize(columns: size.columns, rows: Self.plainRowCount)
+    }
+
+    /// Enters a line as a whole: in place of one that was held back, unless it is empty, which confirms that one.
+    private func enter(_ line: String, _ screen: inout ChatScreen) -> [ChatScreen.Reaction] {
+        var reactions: [ChatScreen.Reaction] = []
+        if !line.isEmpty {
+            reactions += screen.handle(.key(.control("u")), at: now)
+            reactions += screen.handle(.key(.paste(line)), at: now)
+        }
+        return reactions + screen.handle(.key(.enter), at: now)
     }
 
     private func handle(_ input: Input, _ state: inout RunState, _ group: inout DiscardingTaskGroup) -> [ChatScreen.Reaction] {
@@ -204,9 +248,15 @@ final class ChatTerminal: Sendable {
         case .keyboardBytes(let bytes):
             let keys = bytes.isEmpty ? state.decoder.flush() : state.decoder.receive(bytes)
             return keys.flatMap { state.screen.handle(.key($0), at: now) }
+        case .line(let line): return enter(line, &state.screen)
+        case .inputEnded where follows: break
+        case .inputEnded:
+            // No second Ctrl-D can confirm that lines are dropped, which the first has said.
+            let reactions = state.screen.handle(.key(.control("c")), at: now)
+            return reactions.contains(.quit) ? reactions : reactions + state.screen.handle(.key(.control("c")), at: now)
         case .resized:
             state.drawnFrame = nil
-            return state.screen.handle(.resized(terminal.size), at: now)
+            return state.screen.handle(.resized(size), at: now)
         case .draw: state.isDrawPlanned = false
         case .quitTimeout: state.isFinished = true
         case .voiceSessionEnded:
@@ -299,6 +349,10 @@ final class ChatTerminal: Sendable {
             wantsErasure.withLock { $0 = true }
             state.endReason = .quit
             scheduleQuitTimeout(&group)
+        case .record(let peer, _) where lineReader != nil:
+            sink.yield(.screen(.recorded(peer, .failed(reason: Self.voiceAdvice))))
+        case .play(_, let conversation) where lineReader != nil:
+            sink.yield(.screen(.playbackFailed(conversation, reason: Self.voiceAdvice)))
         case .record(let peer, let name):
             await keyboard.stop()
             state.isInVoiceSession = true
@@ -331,7 +385,11 @@ final class ChatTerminal: Sendable {
         guard !state.isInVoiceSession else { return }
         let drawTime = SystemClock.monotonic()
         let delay = state.lastDrawn.map { Self.drawInterval - (drawTime - $0) } ?? .zero
-        if delay <= .zero {
+        if delay <= .zero, lineReader != nil {
+            writeLines(&state)
+            state.lastDrawn = drawTime
+            state.screen.recordDrawn()
+        } else if delay <= .zero {
             let (frame, settings) = (state.screen.render(), state.screen.settings)
             if frame != state.drawnFrame {
                 DescriptorOutput.write(
@@ -347,6 +405,10 @@ final class ChatTerminal: Sendable {
                 sink.yield(.draw)
             }
         }
+    }
+
+    private func writeLines(_ state: inout RunState) {
+        for line in state.screen.drainLines(at: now) { Console.writeResult(line, isMessage: true) }
     }
 
     /// Starts the timeout of pending requests.

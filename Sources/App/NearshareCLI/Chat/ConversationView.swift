@@ -103,6 +103,8 @@ struct ConversationView: Sendable {
     /// The ends of transfers among the items.
     private var transferEnds: [TransferStatus.ID: WallTime] = [:]
     private var lastSerial = 0
+    /// The last items that were written as plain lines: of all items, and of notices; 0 before.
+    private var writtenSerials = (all: 0, notice: 0)
 
     /// Limit on items; older ones are loaded again when the user scrolls up.
     private static let maximumItemCount = 3000
@@ -330,6 +332,20 @@ struct ConversationView: Sendable {
         items.lastIndex {
             if case .message(let message) = $0.content { message.id == id } else { false }
         }
+    }
+
+    /// Whether notices were added since the last ones that were written as plain lines, as far as that is known without a search.
+    var hasUnwrittenNotices: Bool { lastSerial > max(writtenSerials.all, writtenSerials.notice) }
+
+    func isUnwritten(_ item: Item) -> Bool {
+        if case .notice = item.content { return item.serial > max(writtenSerials.all, writtenSerials.notice) }
+        return item.serial > writtenSerials.all
+    }
+
+    /// Records that new items, or only new notices where the view is not visible, were written as plain lines.
+    mutating func recordWritten(isVisible: Bool) {
+        writtenSerials.notice = lastSerial
+        if isVisible { writtenSerials.all = lastSerial }
     }
 
     private mutating func makeItem(_ content: Content, _ when: WallTime) -> Item {

@@ -14,8 +14,6 @@ final class PipedConversation: Sendable {
         var timeout: Duration
         /// Keeps running after the last line, and shows received lines.
         var follows: Bool
-        /// Whether a user types the lines, on a terminal that shows plain lines only.
-        var isTerminal = false
         /// Number of earlier lines that are shown first.
         var history: Int
         /// Whether the authors of lines that are shown learn it.
@@ -23,7 +21,7 @@ final class PipedConversation: Sendable {
         var isJSON: Bool
 
         /// Whether text output includes received lines, which then count as read.
-        var showsMessages: Bool { follows || isTerminal }
+        var showsMessages: Bool { follows }
     }
 
     private enum Input: Sendable {
@@ -108,9 +106,6 @@ final class PipedConversation: Sendable {
         let report = ChatReport(
             conversation: conversation, name: name, isJSON: parameters.isJSON, showsMessages: parameters.showsMessages)
         if parameters.isJSON { report.emit(.contacts(try await client.contacts())) }
-        if parameters.isTerminal, isFirst {
-            Console.notice("each line goes to \(name); \(parameters.follows ? "Ctrl-C" : "Ctrl-D") ends the chat")
-        }
         if parameters.history > 0, isFirst { try await emitHistory(conversation, report, client) }
         try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
@@ -142,7 +137,7 @@ final class PipedConversation: Sendable {
             {
                 Console.notice(notice)
             }
-            if !parameters.isJSON, !parameters.isTerminal, PeerID(hex: peer) == nil,
+            if !parameters.isJSON, PeerID(hex: peer) == nil,
                 let notice = Self.newcomerNotice(for: contact)
             {
                 Console.notice(notice)

@@ -68,7 +68,7 @@ struct ChatCommand: ConfinedCommand {
                     ? "this terminal shows plain lines only (TERM=dumb, or none): name a peer: nearshare chat PEER, or --public"
                     : "a pipe needs a peer: nearshare chat PEER, or --public")
         }
-        let confined = try ConfinedMachine(sandbox, createsInbox: isScreen, recordsVoice: isScreen, log: global.logger)
+        let confined = try ConfinedMachine(sandbox, createsInbox: isOnTerminal, recordsVoice: isScreen, log: global.logger)
         return { try await chat(on: confined.machine, decoders: confined.helper) }
     }
 
@@ -82,7 +82,8 @@ struct ChatCommand: ConfinedCommand {
     }
 
     private func chat(on machine: LocalMachine, decoders: any WorkerLauncher) async throws {
-        let terminal = isScreen ? try openTerminal() : nil
+        let terminal: TerminalDevice? =
+            isScreen ? try openTerminal() : isPlainTerminal ? TerminalDevice(descriptor: dup(STDOUT_FILENO)) : nil
         let options = nearby.nodeOptions(global)
         guard let terminal else {
             let piping = PipedConversation(parameters: parameters(on: machine))
@@ -99,16 +100,19 @@ struct ChatCommand: ConfinedCommand {
             Console.fullScreenMessageHandler.withLock { $0 = nil }
         }
         let keyboard = KeyboardReader(terminal)
+        let lineReader =
+            isPlainTerminal ? LineReader(STDIN_FILENO, maximumLineByteCount: ChatMessage.maximumTextByteCount + 1) : nil
         let screen = Monitor(ChatScreen(settings(on: machine)))
         let wantsErasure = Monitor(false)
         // The process of the node that is stopped to remove everything.
         let node = Monitor<ProcessHandle?>(nil)
         do {
-            try await withNodeClient(on: machine, options: options, environment: .command, continues: true) { [nearby] client in
+            try await withNodeClient(on: machine, options: options, environment: .command, continues: true) {
+                [nearby, follow] client in
                 let chat = ChatTerminal(
                     client: client, machine: machine, interface: nearby.interface, decoders: decoders, terminal: terminal,
                     keyboard: keyboard,
-                    screen: screen, wantsErasure: wantsErasure)
+                    screen: screen, wantsErasure: wantsErasure, lineReader: lineReader, follows: follow)
                 try await Self.run(chat, wantsErasure)
                 guard wantsErasure.withLock({ $0 }), let process = try machine.state.otherNodeProcess() else { return }
                 node.withLock { $0 = process }
@@ -149,14 +153,14 @@ struct ChatCommand: ConfinedCommand {
         ChatScreen.Settings(
             opening: isPublic ? .publicRoom : peer.map { .peer($0) } ?? .latest, ownName: try? machine.name(), isQuiet: quiet,
             sendsReadReceipts: machine.configuration.sendsReadReceipts,
-            hasColor: TerminalProperties.hasColor(STDOUT_FILENO), hasUTF8: TerminalProperties.usesUTF8, localTime: { .init($0) }
-        )
+            hasColor: TerminalProperties.hasColor(STDOUT_FILENO) && isScreen, hasUTF8: TerminalProperties.usesUTF8,
+            isPlain: isPlainTerminal, historyLimit: history ?? Self.shownLineCount, endKey: follow ? "Ctrl-C" : "Ctrl-D",
+            localTime: { .init($0) })
     }
 
     private func parameters(on machine: LocalMachine) -> PipedConversation.Parameters {
         PipedConversation.Parameters(
             peer: peer, requiredStatus: (wait ?? .sent).requiredStatus, timeout: timeout?.duration ?? .seconds(30),
-            follows: follow, isTerminal: isPlainTerminal, history: history ?? (isPlainTerminal ? Self.shownLineCount : 0),
-            sendsReadReceipts: machine.configuration.sendsReadReceipts, isJSON: json)
+            follows: follow, history: history ?? 0, sendsReadReceipts: machine.configuration.sendsReadReceipts, isJSON: json)
     }
 }

@@ -1,0 +1,138 @@
+internal import Nearshare
+internal import NearshareService
+internal import NearshareTerminal
+
+/// The chat on a terminal without cursor movement: each new item of a conversation is written once, as lines.
+extension ChatScreen {
+    /// The items that ``drainLines(at:)`` has returned, as far as they can change.
+    struct WrittenLines: Sendable {
+        /// The time of the first lines; nil before.
+        fileprivate var start: WallTime?
+        fileprivate var heading = ""
+        /// The delivery states of the user's messages that can still change.
+        fileprivate var statuses: [String: MessageStatus] = [:]
+        /// The transfers whose end was not written.
+        fileprivate var transfers: Set<TransferStatus.ID> = []
+        /// The conversations whose unread lines were mentioned.
+        fileprivate var mentioned: Set<Conversation> = []
+    }
+
+    /// The lines of what is new since the last call: all of the visible conversation, and the notices of the others, which may
+    /// be questions.
+    mutating func drainLines(at now: WallTime) -> [String] {
+        let start = written.start ?? now
+        written.start = start
+        var lines: [String] = []
+        let heading = self.heading
+        if heading != written.heading {
+            written.heading = heading
+            if !heading.isEmpty { lines.append(heading) }
+        }
+        if views.visibleIndex == nil {
+            lines += drainLines(of: views.visible, isVisible: true, since: start, at: now)
+            views.visible.recordWritten(isVisible: true)
+        }
+        for index in views.indices {
+            let isVisible = index == views.visibleIndex
+            lines += drainLines(of: views[index], isVisible: isVisible, since: start, at: now)
+            views[index].recordWritten(isVisible: isVisible)
+        }
+        return lines
+    }
+
+    /// Where the next line goes; empty before a peer is looked for.
+    private var heading: String {
+        let view = views.visible
+        let advice = "\(settings.endKey) ends the chat, /help lists commands"
+        switch view.conversation {
+        case .publicRoom?: return "each line goes to everyone in range, who can read it; \(advice)"
+        case .peer(let peer)?: return "each line goes to \(name(of: peer)); \(advice)"
+        case nil:
+            guard let lookup = view.lookup, lookup.isRunning else { return "" }
+            return "looking for \(TerminalText.escaped(lookup.name, columns: 40))…"
+        }
+    }
+
+    private mutating func drainLines(
+        of view: ConversationView, isVisible: Bool, since start: WallTime, at now: WallTime
+    ) -> [String] {
+        guard isVisible || view.hasUnwrittenNotices || view.unreadCount > 0 else {
+            if let conversation = view.conversation { written.mentioned.remove(conversation) }
+            return []
+        }
+        var fresh: [Int] = []
+        var storedCount = 0
+        var lines: [String] = []
+        for (index, item) in view.items.enumerated() {
+            if view.isUnwritten(item) {
+                guard isVisible || item.content.isSentence else { continue }
+                fresh.append(index)
+                if !item.content.isSentence, item.when < start { storedCount += 1 }
+            } else if isVisible, let line = change(of: item, in: view, at: now) {
+                lines.append(line)
+            }
+        }
+        // Earlier lines are read in the full screen by scrolling.
+        var skippedCount = max(0, storedCount - settings.historyLimit)
+        for index in fresh {
+            let item = view.items[index]
+            record(item)
+            if skippedCount > 0, !item.content.isSentence, item.when < start {
+                skippedCount -= 1
+            } else if isVisible {
+                lines += self.lines(of: index, in: view, columns: columns).map(\.plainText)
+            } else if case .notice(let text, _) = item.content {
+                lines.append("[\(title(of: view))] \(text)")
+            }
+        }
+        return lines + mention(view, isVisible: isVisible)
+    }
+
+    /// Records a written item that can change.
+    private mutating func record(_ item: ConversationView.Item) {
+        switch item.content {
+        case .message(let message) where message.isLocal && !message.status.isFinal:
+            written.statuses[message.id] = message.status
+        case .transfer(let transfer) where transfer.outcome == nil: written.transfers.insert(transfer.id)
+        default: break
+        }
+    }
+
+    /// The line about a written item that has changed since; nil for none.
+    private mutating func change(of item: ConversationView.Item, in view: ConversationView, at now: WallTime) -> String? {
+        let text: String
+        switch item.content {
+        case .message(let message):
+            guard let former = written.statuses[message.id], former != message.status else { return nil }
+            written.statuses[message.id] = message.status.isFinal ? nil : message.status
+            text = "\(status(message, view).plainText): \(TerminalText.escaped(message.text, columns: 40))"
+        case .transfer(let transfer):
+            guard transfer.outcome != nil, written.transfers.remove(transfer.id) != nil else { return nil }
+            text = Self.sentence(transfer)
+        case .notice, .file, .qrCode: return nil
+        }
+        return "\(settings.localTime(now).clock) * \(text)"
+    }
+
+    /// The line about unread lines of a known peer in another conversation, once; a flood by new keys writes nothing.
+    private mutating func mention(_ view: ConversationView, isVisible: Bool) -> [String] {
+        guard case .peer(let peer)? = view.conversation else { return [] }
+        let conversation = Conversation.peer(peer)
+        guard !isVisible, view.unreadCount > 0 else {
+            written.mentioned.remove(conversation)
+            return []
+        }
+        guard contacts[peer]?.trustStatus.isKnown == true, written.mentioned.insert(conversation).inserted else { return [] }
+        return ["[\(title(of: view))] unread lines: /chat \(peer.hex) shows them"]
+    }
+}
+
+extension ConversationView.Content {
+    /// Whether it is a sentence of this program.
+    fileprivate var isSentence: Bool { if case .notice = self { true } else { false } }
+}
+
+extension MessageStatus {
+    /// Whether no other state follows.
+    fileprivate var isFinal: Bool { self == .read || self == .failed }
+}
