@@ -328,6 +328,123 @@ private struct ChannelPair {
         #expect(pair.ends[0].isEmpty)
     }
 
+    @Test("S9: a message acknowledged before an earlier one is not sent again, on any link, and the earlier one is")
+    func selectiveOnNewLink() throws {
+        var (channel, link) = try started(appending: 6)
+        for _ in 0..<7 { _ = channel.nextFrame(for: link) }
+        #expect(try channel.receive(frame(4, 1, 2, 4), on: link) == nil)
+        #expect(channel.unacknowledgedCount == 3 && !channel.hasFrame(for: link))
+        func sentNumbers(on link: MessageChannel.LinkID) -> [[UInt8]] {
+            var numbers: [[UInt8]] = []
+            while let frame = channel.nextFrame(for: link) { if frame[0] == 1 { numbers.append(Array(frame[1..<9])) } }
+            return numbers
+        }
+        // The peer's frame was sent before it knew this end.
+        let other = channel.attach()
+        _ = try channel.receive(frame(0, 22, 0, 0), on: other)
+        #expect(sentNumbers(on: other) == [1, 4, 5].map { (number: UInt64) in number.bigEndianBytes })
+        // Repeated, and of messages that are acknowledged all together by now.
+        _ = try channel.receive(frame(4, 0, 2, 4), on: other)
+        _ = try channel.receive(frame(2, 2), on: other)
+        _ = try channel.receive(frame(4, 0, 1, 3), on: other)
+        #expect(channel.unacknowledgedCount == 2)
+        // A peer that contradicts itself: the first message of the window.
+        _ = try channel.receive(frame(4, 0, 4, 6), on: other)
+        #expect(channel.isEmpty)
+    }
+
+    @Test("what is read before an earlier message is acknowledged on each link anew, in frames of 64 ranges")
+    func selectiveRepetition() throws {
+        var (channel, link) = try started()
+        _ = channel.nextFrame(for: link)
+        var positions: [MessageChannel.Position] = []
+        for number in 0..<200 as Range<UInt64> {
+            _ = try channel.receive(frame(1, number, 0, tail: [0]), on: link)
+            positions.append(channel.lastPosition)
+        }
+        for number in stride(from: 1, to: 200, by: 2) {
+            channel.recordDelivery(of: SessionMessage(bytes: []), at: positions[number])
+        }
+        func ranges(on link: MessageChannel.LinkID) -> [Int] {
+            var counts: [Int] = []
+            while let frame = channel.nextFrame(for: link) { if frame[0] == 4 { counts.append((frame.count - 9) / 16) } }
+            return counts
+        }
+        // More than 64 messages: at once.
+        #expect(ranges(on: link) == [64, 36])
+        #expect(!channel.owesAcknowledgement)
+        channel.recordDelivery(of: SessionMessage(bytes: []), at: positions[2])
+        #expect(ranges(on: link) == [])
+        #expect(channel.owesAcknowledgement)
+        channel.acknowledgeNow()
+        #expect(ranges(on: link) == [1])
+        #expect(!channel.owesAcknowledgement)
+        let other = channel.attach()
+        _ = try channel.receive(frame(0, 22, 11, 0), on: other)
+        #expect(ranges(on: other) == [64, 35])
+        channel.detach(other)
+        #expect(channel.owesAcknowledgement)
+        #expect(ranges(on: link) == [64, 35])
+        // The first message makes one number of the first ranges; a restart of the peer ends all.
+        channel.recordDelivery(of: SessionMessage(bytes: []), at: positions[0])
+        channel.acknowledgeNow()
+        #expect(channel.nextFrame(for: link) == frame(2, 4))
+        let restarted = channel.attach()
+        _ = try channel.receive(frame(0, 33, 11, 0), on: restarted)
+        #expect(channel.nextFrame(for: restarted) == frame(0, 11, 33, 0))
+        #expect(!channel.hasFrame(for: restarted))
+    }
+
+    @Test("messages read in any order over links that break are acknowledged, each once", arguments: seeds(1...20))
+    func anyOrder(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        var pair = ChannelPair()
+        pair.readsAtOnce = false
+        var link = pair.connect()
+        var tickets: [MessageChannel.Ticket] = []
+        var unread: [(number: Int, position: MessageChannel.Position)] = []
+        var arrived: [Int] = []
+        func receive() throws {
+            pair.send(from: 0, on: link, upTo: Int.random(in: 0..<20, using: &random))
+            for frame in pair.links[link].queues[1] {
+                guard case .message(let message)? = try pair.ends[1].receive(frame, on: pair.links[link].ids[1]) else {
+                    continue
+                }
+                let number = Int(message.bytes[0]) << 8 + Int(message.bytes[1])
+                arrived.append(number)
+                unread.append((number, pair.ends[1].lastPosition))
+            }
+            pair.links[link].queues[1] = []
+        }
+        func readAny(_ count: Int) {
+            for _ in 0..<min(count, unread.count) {
+                let (number, position) = unread.remove(at: Int.random(in: 0..<unread.count, using: &random))
+                pair.ends[1].recordDelivery(of: SessionMessage(bytes: ChannelPair.bytes(number)), at: position)
+            }
+        }
+        for step in 0..<300 {
+            tickets.append(pair.ends[0].append(SessionMessage(bytes: ChannelPair.bytes(step))))
+            try receive()
+            readAny(Int.random(in: 0..<3, using: &random))
+            pair.send(from: 1, on: link)
+            try pair.deliver(to: 0, on: link, upTo: Int.random(in: 0..<20, using: &random))
+            if random.once(in: 30) {
+                pair.cut(link)
+                link = pair.connect()
+            }
+            let acknowledged = tickets.filter { pair.ends[0].isAcknowledged($0, of: 0) == true }
+            #expect(acknowledged.count == tickets.count - pair.ends[0].unacknowledgedCount, "seed \(seed)")
+            #expect(acknowledged.count <= arrived.count - unread.count, "seed \(seed)")
+        }
+        for _ in 0..<100 {
+            try receive()
+            readAny(.max)
+            pair.send(from: 1, on: link)
+            try pair.deliver(to: 0, on: link)
+        }
+        #expect(arrived == Array(0..<300) && pair.ends[0].isEmpty, "seed \(seed)")
+    }
+
     @Test func `a peer that starts again loses undelivered messages and begins with number 0`() throws {
         var pair = ChannelPair()
         let first = pair.connect()
@@ -529,7 +646,7 @@ private struct ChannelPair {
         "R7: an invalid frame is a violation, and changes nothing",
         arguments: [
             // Cut short, and too long.
-            [0, 1, 2], [1, 0, 0], [2], [], [2, 0, 0, 0, 0, 0, 0, 0, 0, 9],
+            [0, 1, 2], [1, 0, 0], [2], [], [2, 0, 0, 0, 0, 0, 0, 0, 0, 9], [4, 0, 0, 0, 0, 0, 0, 0, 0],
         ] as [[UInt8]]) func malformed(_ bytes: [UInt8]) throws
     {
         var (channel, link) = try started(appending: 2)
@@ -546,12 +663,15 @@ private struct ChannelPair {
         try refuses(frame(0, 22, 11, 0))  // Said twice where to begin.
         for number in [1, 1 << 32, .max] as [UInt64] { try refuses(frame(1, number, 0, tail: [0])) }
         for number in [3, 1 << 63, .max] as [UInt64] { try refuses(frame(2, number)) }
+        for end in [3, .max] as [UInt64] { try refuses(frame(4, 0, 1, end)) }
+        try refuses(frame(4, 1, 1, 2))
         try refuses(frame(1, 0, 0, tail: [0] + [UInt8](repeating: 1, count: SessionMessage.maximumByteCount + 1)))
 
         var channel = MessageChannel(epoch: 11)
         let link = channel.attach()
         #expect(throws: MalformedInput.self) { try channel.receive(frame(1, 0, 0, tail: [0, 1]), on: link) }
         #expect(throws: MalformedInput.self) { try channel.receive(frame(2, 0), on: link) }
+        #expect(throws: MalformedInput.self) { try channel.receive(frame(4, 0, 1, 2), on: link) }
         #expect(throws: MalformedInput.self) { try channel.receive(frame(0, 22, 11, 1), on: link) }
     }
 
@@ -581,7 +701,8 @@ private struct ChannelPair {
         for _ in 0..<200 {
             let link = links.randomElement(using: &random)!
             func field() -> UInt64 { fields.randomElement(using: &random)! }
-            switch Int.random(in: 0..<11, using: &random) {
+            switch Int.random(in: 0..<12, using: &random) {
+            case 11: _ = try? channel.receive(frame(4, field(), field(), field()), on: link)
             case 8: channel.setMetadata([0xf6])
             case 9: _ = try? channel.receive(frame(3, field(), tail: [0xf6]), on: link)
             case 0: _ = try? channel.receive(frame(0, field(), field(), field()), on: link)

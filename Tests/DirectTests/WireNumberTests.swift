@@ -233,6 +233,8 @@ import Testing
                             channel.recordDelivery(of: message)
                         }
                         _ = try? channel.receive([2] + second.bigEndianBytes, on: id)
+                        let ranges: [[UInt64]] = [[0, 1, first], [second, first, .max], [0, 1, 2, first, .max]]
+                        for fields in ranges { _ = try? channel.receive([4] + fields.flatMap(\.bigEndianBytes), on: id) }
                         channel.acknowledgeNow()
                         while channel.nextFrame(for: id) != nil {}
                         _ = (channel.hasRoom, channel.isQuiet, channel.owesAcknowledgement)

@@ -50,10 +50,15 @@ import Testing
             let first = try await sessions[0].send(SessionMessage(text: "unread"))
             let second = try await channel.send(7)
             #expect(await other.first { _ in true }?.value == 7)
-            // Acknowledgements name the first message that was not read, so that both are delivered once it was.
-            #expect(await sessions[1].messages.first { _ in true }?.message.text == "unread")
-            try await first.delivered
             try await second.delivered
+            let urgent = try await channel.send(8, isUrgent: true)
+            #expect(await other.first { _ in true }?.value == 8)
+            try await urgent.delivered
+            #expect(sessions[0].members.map(\.unacknowledgedMessages) == [1])
+            // What was read is not among the lost messages.
+            #expect(await sessions[0].leave(waiting: .milliseconds(1)).map(\.messages) == [1])
+            await #expect(throws: SessionError.self) { try await first.delivered }
+            try await urgent.delivered
         }
     }
 

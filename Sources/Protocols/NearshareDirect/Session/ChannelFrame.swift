@@ -9,6 +9,8 @@ enum ChannelFrame: Sendable, Hashable {
     case message(number: UInt64, acknowledged: UInt64, kind: UInt8, bytes: ArraySlice<UInt8>)
     /// All messages below this number were delivered to the program.
     case acknowledgement(UInt64)
+    /// All messages below `next` were delivered to the program, and later ones in these ranges, which ascend and do not touch.
+    case selectiveAcknowledgement(next: UInt64, [Range<UInt64>])
     /// The sender's metadata, with the number of the change. It takes no room in the window: a receiver holds the latest one.
     case metadata(revision: UInt64, bytes: ArraySlice<UInt8>)
 
@@ -17,7 +19,11 @@ enum ChannelFrame: Sendable, Hashable {
         static let message: UInt8 = 1
         static let acknowledgement: UInt8 = 2
         static let metadata: UInt8 = 3
+        static let selectiveAcknowledgement: UInt8 = 4
     }
+
+    /// Limit on the ranges of a selective acknowledgement; further ones go into the next frame.
+    static let maximumRangeCount = 64
 
     var encoded: [UInt8] {
         switch self {
@@ -47,6 +53,15 @@ enum ChannelFrame: Sendable, Hashable {
             writer.write(revision)
             writer.write(bytes)
             return writer.bytes
+        case .selectiveAcknowledgement(let next, let ranges):
+            var writer = ByteWriter(reserving: 9 + 16 * ranges.count)
+            writer.write(FrameType.selectiveAcknowledgement)
+            writer.write(next)
+            for range in ranges {
+                writer.write(range.lowerBound)
+                writer.write(range.upperBound)
+            }
+            return writer.bytes
         }
     }
 
@@ -72,6 +87,18 @@ enum ChannelFrame: Sendable, Hashable {
             try reader.finish()
         case FrameType.metadata:
             self = .metadata(revision: try reader.readInteger(), bytes: reader.readRemaining())
+        case FrameType.selectiveAcknowledgement:
+            let next: UInt64 = try reader.readInteger()
+            var ranges: [Range<UInt64>] = []
+            while ranges.isEmpty || reader.remaining > 0 {
+                let first: UInt64 = try reader.readInteger()
+                let end: UInt64 = try reader.readInteger()
+                guard ranges.count < Self.maximumRangeCount, first > ranges.last?.upperBound ?? next, end > first else {
+                    throw MalformedInput("message: invalid ranges of acknowledged messages")
+                }
+                ranges.append(first..<end)
+            }
+            self = .selectiveAcknowledgement(next: next, ranges)
         default: return nil
         }
     }

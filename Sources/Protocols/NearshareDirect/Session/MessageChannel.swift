@@ -10,7 +10,7 @@ package import NearshareBase
 ///
 /// Metadata is no message, but state: each link carries the latest value once, whatever messages wait.
 ///
-/// The parts are ``SendQueue``, ``DroppedTickets``, ``ReceiveWindow`` and ``ChannelLinks``.
+/// The parts are ``SendQueue``, ``AcknowledgedTickets``, ``DroppedTickets``, ``ReceiveWindow`` and ``ChannelLinks``.
 package struct MessageChannel: Sendable {
     /// Limits on the messages in flight to one member.
     package struct Limits: Sendable, Hashable {
@@ -82,8 +82,9 @@ package struct MessageChannel: Sendable {
     private enum DueFrame {
         case resume
         case metadata(OwnMetadata)
-        case message(SendQueue.Entry, number: UInt64)
+        case message(SessionMessage, number: UInt64)
         case acknowledgement
+        case selectiveAcknowledgement
     }
 
     /// The window of every receiver.
@@ -93,8 +94,8 @@ package struct MessageChannel: Sendable {
     package var epoch: UInt64 { ownEpoch }
     /// The number of restarts of the peer, after each of which messages are numbered anew.
     package private(set) var generation = 0
-    /// The places after the last message of each urgency that was acknowledged before the last restart.
-    private var lastAcknowledged = SequenceNumbers()
+    /// The messages that were acknowledged before the last restart.
+    private var lastAcknowledged = AcknowledgedTickets()
     private let ownEpoch: UInt64
     private var peerEpoch: UInt64?
     /// The epochs of the peer before the present one, the latest last.
@@ -113,6 +114,8 @@ package struct MessageChannel: Sendable {
     private var lastDropped = DroppedTickets()
     /// Whether an owed acknowledgement is due without waiting for a message that can carry it.
     private var isAcknowledgementDue = false
+    /// The link that has carried the latest selective acknowledgement.
+    private var selectiveLink: LinkID?
 
     /// - Parameters:
     ///   - epoch: A random number other than 0, drawn for this channel. It tells a restarted member from the one before.
@@ -187,8 +190,8 @@ package struct MessageChannel: Sendable {
     /// - Parameter generation: ``generation`` when the message was appended.
     package func isAcknowledged(_ ticket: Ticket, of generation: Int) -> Bool? {
         if isDropped(ticket, of: generation) { return nil }
-        if generation == self.generation { return ticket.number < sendQueue.acknowledged[ticket.isUrgent] }
-        return generation == self.generation - 1 && ticket.number < lastAcknowledged[ticket.isUrgent] ? true : nil
+        if generation == self.generation { return sendQueue.acknowledged.contains(ticket) }
+        return generation == self.generation - 1 && lastAcknowledged.contains(ticket) ? true : nil
     }
 
     /// The position of the message that was received last.
@@ -209,7 +212,16 @@ package struct MessageChannel: Sendable {
 
     /// Whether delivered messages are not acknowledged yet. Acknowledgements wait briefly for a message that can carry them;
     /// after that the caller calls ``acknowledgeNow()``.
-    package var owesAcknowledgement: Bool { links.preferred.map { receiveWindow.firstUndelivered > $0.acknowledged } ?? false }
+    package var owesAcknowledgement: Bool {
+        guard let link = links.preferred else { return false }
+        return receiveWindow.firstUndelivered > link.acknowledged || owesSelectiveAcknowledgement(on: link.id)
+    }
+
+    /// Whether a link has not carried the acknowledgement of a message that was delivered before an earlier one. Those that another
+    /// link has carried may be lost.
+    private func owesSelectiveAcknowledgement(on id: LinkID) -> Bool {
+        selectiveLink == id ? !receiveWindow.unreported.isEmpty : !receiveWindow.early.isEmpty
+    }
 
     /// Makes an owed acknowledgement due.
     package mutating func acknowledgeNow() { isAcknowledgementDue = true }
@@ -240,12 +252,19 @@ package struct MessageChannel: Sendable {
         guard link.hasResumed else { return receiveWindow.hasRoomForEpoch(Self.window) ? .resume : nil }
         guard let next = link.next, links.preferred?.id == id else { return nil }
         if let ownMetadata, ownMetadata.revision > link.metadataRevision { return .metadata(ownMetadata) }
+        // Before messages, which carry no ranges.
+        if owesSelectiveAcknowledgement(on: id), isSelectiveAcknowledgementDue(on: id) { return .selectiveAcknowledgement }
         // Messages that were acknowledged over another link are skipped.
-        let number = max(next, sendQueue.firstNumber)
-        if let entry = sendQueue.message(number, within: Self.window) { return .message(entry, number: number) }
+        let number = sendQueue.firstUnacknowledged(from: next)
+        if let message = sendQueue.message(number, within: Self.window) { return .message(message, number: number) }
         guard receiveWindow.firstUndelivered > link.acknowledged else { return nil }
         let isDue = isAcknowledgementDue || receiveWindow.isAcknowledgementDue(acknowledged: link.acknowledged, Self.window)
         return isDue ? .acknowledgement : nil
+    }
+
+    private func isSelectiveAcknowledgementDue(on id: LinkID) -> Bool {
+        let isRepetition = selectiveLink != nil && selectiveLink != id
+        return isAcknowledgementDue || isRepetition || receiveWindow.isSelectiveAcknowledgementDue(Self.window)
     }
 
     /// Returns the next frame for a link; nil when none is due. Messages go over the newest link on which both sides have
@@ -258,17 +277,24 @@ package struct MessageChannel: Sendable {
         case .metadata(let metadata):
             links.update(id) { $0.metadataRevision = metadata.revision }
             return ChannelFrame.metadata(revision: metadata.revision, bytes: metadata.bytes[...]).encoded
-        case .message(let entry, let number):
+        case .message(let message, let number):
             links.update(id) { $0.next = number.addingClamped(1) }
             if number == sendQueue.nextNumber { sendQueue.assignNextNumber() }
             recordAcknowledgement(on: id)
             return ChannelFrame.message(
-                number: number, acknowledged: receiveWindow.firstUndelivered, kind: entry.message.kind.rawValue,
-                bytes: entry.message.bytes[...]
+                number: number, acknowledged: receiveWindow.firstUndelivered, kind: message.kind.rawValue,
+                bytes: message.bytes[...]
             ).encoded
         case .acknowledgement:
             recordAcknowledgement(on: id)
             return ChannelFrame.acknowledgement(receiveWindow.firstUndelivered).encoded
+        case .selectiveAcknowledgement:
+            if selectiveLink != id { receiveWindow.repeatEarly() }
+            selectiveLink = id
+            let ranges = receiveWindow.removeUnreported(upTo: ChannelFrame.maximumRangeCount)
+            recordAcknowledgement(on: id)
+            isAcknowledgementDue = !receiveWindow.unreported.isEmpty
+            return ChannelFrame.selectiveAcknowledgement(next: receiveWindow.firstUndelivered, ranges).encoded
         case nil: return nil
         }
     }
@@ -304,6 +330,10 @@ package struct MessageChannel: Sendable {
         case .acknowledgement(let number):
             try requireResumed(id)
             try sendQueue.acknowledge(below: number)
+            return nil
+        case .selectiveAcknowledgement(let next, let ranges):
+            try requireResumed(id)
+            try sendQueue.acknowledge(below: next, early: ranges)
             return nil
         case .metadata(let revision, let bytes):
             try requireResumed(id)
@@ -358,7 +388,7 @@ package struct MessageChannel: Sendable {
         }
         peerEpoch = remoteEpoch
         // Each new link repeats the acknowledgement.
-        isAcknowledgementDue = receiveWindow.firstUndelivered > 0
+        isAcknowledgementDue = receiveWindow.firstUndelivered > 0 || !receiveWindow.early.isEmpty
         // A peer that does not know this epoch receives everything that is not acknowledged. For one that does, messages that
         // it has received and not delivered are not repeated; they fill the window on both sides.
         let next = knowsEpoch ? expected : sendQueue.firstNumber

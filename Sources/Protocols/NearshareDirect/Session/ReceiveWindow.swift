@@ -7,7 +7,9 @@ struct ReceiveWindow: Sendable {
     /// The number of the first message that was not delivered to the program.
     private(set) var firstUndelivered: UInt64 = 0
     /// Later messages that were delivered before it: the program reads each channel of values on its own.
-    private var early: Set<UInt64> = []
+    private(set) var early = NumberRanges()
+    /// The part of ``early`` that the link of the latest selective acknowledgement has not carried.
+    private(set) var unreported = NumberRanges()
     /// The window's cost of messages of this epoch, received and not delivered.
     private var pendingByteCount = 0
     /// Messages of earlier epochs that are not delivered yet. They precede all others, are not acknowledged, and take no room from
@@ -15,8 +17,9 @@ struct ReceiveWindow: Sendable {
     private var staleCount: UInt64
     /// The window's cost of these.
     private var staleByteCount: Int
-    /// The window's cost of messages delivered and not acknowledged.
+    /// The window's cost of messages delivered and not acknowledged, and their number.
     private var owedByteCount = 0
+    private var owedCount: UInt64 = 0
 
     /// - Parameter stale: Messages that an earlier channel has received and not delivered.
     init(stale: [SessionMessage]) {
@@ -51,7 +54,9 @@ struct ReceiveWindow: Sendable {
     /// Records the delivery of a message of this epoch.
     mutating func recordDelivery(of message: SessionMessage, number: UInt64) {
         pendingByteCount = max(0, pendingByteCount - message.windowByteCount)
-        if recordDelivery(of: number) { owedByteCount += message.windowByteCount }
+        guard recordDelivery(of: number) else { return }
+        owedByteCount += message.windowByteCount
+        owedCount = owedCount.addingClamped(1)
     }
 
     /// Records the delivery of a message of an earlier epoch.
@@ -63,26 +68,49 @@ struct ReceiveWindow: Sendable {
     /// - Returns: false for a message that was not received, or delivered before.
     @discardableResult
     private mutating func recordDelivery(of number: UInt64) -> Bool {
-        guard number >= firstUndelivered, number < expected, early.insert(number).inserted else { return false }
-        while early.remove(firstUndelivered) != nil { firstUndelivered = firstUndelivered.addingClamped(1) }
+        guard number >= firstUndelivered, number < expected, !early.contains(number) else { return false }
+        guard number == firstUndelivered else {
+            early.insert(number)
+            unreported.insert(number)
+            return true
+        }
+        firstUndelivered = early.firstMissing(from: number.addingClamped(1))
+        early.remove(below: firstUndelivered)
+        unreported.remove(below: firstUndelivered)
         return true
     }
 
     /// Whether so much is unacknowledged that an acknowledgement is sent without waiting for a message to carry it.
     func isAcknowledgementDue(acknowledged: UInt64, _ window: MessageChannel.Limits) -> Bool {
         firstUndelivered.subtractingClamped(acknowledged) >= Self.maximumUnacknowledgedDeliveryCount
-            || owedByteCount >= window.maximumUnacknowledgedByteCount / 4
+            || owesBytes(window)
     }
 
-    /// Records that everything delivered was acknowledged.
-    mutating func recordAcknowledgement() { owedByteCount = 0 }
+    /// Whether so much is unacknowledged that a selective acknowledgement is sent at once.
+    func isSelectiveAcknowledgementDue(_ window: MessageChannel.Limits) -> Bool {
+        owedCount >= Self.maximumUnacknowledgedDeliveryCount || owesBytes(window)
+    }
+
+    private func owesBytes(_ window: MessageChannel.Limits) -> Bool {
+        owedByteCount >= window.maximumUnacknowledgedByteCount / 4
+    }
+
+    /// Records that an acknowledgement was sent.
+    mutating func recordAcknowledgement() { (owedByteCount, owedCount) = (0, 0) }
+
+    /// Removes the first ranges of ``unreported``, which a link is to carry.
+    mutating func removeUnreported(upTo limit: Int) -> [Range<UInt64>] { unreported.removeFirst(limit) }
+
+    /// Adds all of ``early`` to ``unreported``, for another link.
+    mutating func repeatEarly() { unreported = early }
 
     /// Starts again at number 0; messages that are not delivered become stale.
     mutating func restart() {
         staleCount = staleCount.addingClamped(
-            expected.subtractingClamped(firstUndelivered).subtractingClamped(UInt64(early.count)))
+            expected.subtractingClamped(firstUndelivered).subtractingClamped(early.count))
         staleByteCount += pendingByteCount
-        (expected, firstUndelivered, early, pendingByteCount, owedByteCount) = (0, 0, [], 0, 0)
+        (expected, firstUndelivered, pendingByteCount, owedByteCount, owedCount) = (0, 0, 0, 0, 0)
+        (early, unreported) = (NumberRanges(), NumberRanges())
     }
 
     /// Whether a new link may resume: a restarted peer then fills another window.

@@ -28,6 +28,8 @@ extension DecoderProperty {
         seeds: [
             [0, 4, 0, 0, 0, 1, 1, 0, 0, 2, 255, 3, 1, 9, 2, 255], [0, 4, 0, 0, 9, 2, 3, 5, 0, 0, 0, 4, 4, 2, 255, 3, 1, 255],
             [0, 4, 0, 0, 9, 2, 255, 6, 1, 4, 2, 255, 6, 0, 4, 2, 255], [1, 4, 7, 0, 0, 7, 1, 0, 7, 1, 0],
+            // The last messages are read before the first ones, over two links.
+            [0, 4, 0, 0, 9, 0, 0, 9, 0, 0, 9, 2, 255, 3, 1, 2, 3, 7, 1, 2, 255, 5, 0, 4, 2, 255, 3, 1, 9, 0, 7, 1, 2, 255],
         ]
     ) { bytes throws(Violation) in
         var script = EventScript(bytes, maximumEventCount: 256)
@@ -152,7 +154,7 @@ private struct ChannelPair {
     private var channels = [MessageChannel(epoch: 1), MessageChannel(epoch: 2)]
     private var links: [Link] = []
     /// Messages that the program has not taken.
-    private var waiting: [[SessionMessage]] = [[], []]
+    private var waiting: [[(message: SessionMessage, position: MessageChannel.Position)]] = [[], []]
     /// The number of the last message sent, and of the last one received from the peer.
     private var lastSent = [0, 0]
     private var lastReceived = [0, 0]
@@ -165,7 +167,7 @@ private struct ChannelPair {
         switch event {
         case 0, 1: append(side: event, size: 8 + script.number(below: 1 << 16) * (script.number(below: 16) == 15 ? 8 : 1))
         case 2: try deliver(upTo: script.number(below: 256))
-        case 3: take(side: script.number(below: 2), count: script.number(below: 256))
+        case 3: take(side: script.number(below: 2), count: script.number(below: 256), fromEnd: script.number(below: 4) == 3)
         case 4:
             if links.count < 3 { links.append(Link(ids: [channels[0].attach(), channels[1].attach()])) }
         case 5: if !links.isEmpty { detach(script.number(below: links.count)) }
@@ -176,6 +178,11 @@ private struct ChannelPair {
             } else {
                 channels[script.number(below: 2)].acknowledgeNow()
             }
+        }
+        guard !isUntrusted, !hasRestarted else { return }
+        for side in 0..<2 {
+            try DecoderProperty.require(
+                channels[side].unacknowledgedCount >= waiting[1 - side].count, "unread messages are acknowledged")
         }
     }
 
@@ -203,9 +210,11 @@ private struct ChannelPair {
         hasRestarted = true
     }
 
-    private mutating func take(side: Int, count: Int) {
-        for message in waiting[side].prefix(count) { channels[side].recordDelivery(of: message) }
-        waiting[side].removeFirst(min(count, waiting[side].count))
+    /// The program reads messages, of which those of a channel of values may be read before others.
+    private mutating func take(side: Int, count: Int, fromEnd: Bool = false) {
+        let taken = fromEnd ? waiting[side].suffix(count) : waiting[side].prefix(count)
+        for (message, position) in taken { channels[side].recordDelivery(of: message, at: position) }
+        waiting[side].removeSubrange(taken.indices)
     }
 
     private mutating func deliver(upTo limit: Int) throws(DecoderProperty.Violation) {
@@ -233,8 +242,8 @@ private struct ChannelPair {
 
     private mutating func receive(_ frame: [UInt8], side: Int, on link: MessageChannel.LinkID) throws {
         guard case .message(let message)? = try channels[side].receive(frame, on: link) else { return }
-        waiting[side].append(message)
-        let byteCount = waiting[side].reduce(0) { $0 + $1.bytes.count }
+        waiting[side].append((message, channels[side].lastPosition))
+        let byteCount = waiting[side].reduce(0) { $0 + $1.message.bytes.count }
         let limits = MessageChannel.Limits()
         try DecoderProperty.require(
             waiting[side].count <= 4 * limits.maximumUnacknowledgedCount
@@ -252,8 +261,9 @@ private struct ChannelPair {
         let numbers = (0..<3).map { _ in UInt64(script.number(below: 256)) }
         let fields = numbers.flatMap(\.bigEndianBytes)
         let frame: [UInt8] =
-            switch script.number(below: 4) {
+            switch script.number(below: 5) {
             case 0: [0] + fields
+            case 3: [4] + fields
             case 1: [1] + fields.prefix(16) + [0] + [UInt8](repeating: 1, count: script.number(below: 1 << 16) * 16)
             case 2: [2] + fields.prefix(8)
             default: script.bytes(upTo: 40)
