@@ -382,13 +382,37 @@ import Testing
                 let offer = try #require(await sessions[1].resources.first { _ in true })
                 await go(going, 1, network, sessions[1])
                 let outcome = await transfers[id]?.result.outcome
-                // A program that leaves declines its offers, unless the link is closed before that arrives.
-                #expect(outcome == .interrupted || going == .leaves && outcome == .declined(.declined))
+                #expect(outcome == (going == .leaves ? .declined(.declined) : .interrupted))
                 if waitsForDeparture { try await sessions[0].wait { $0.state(of: id) == nil } }
                 let undelivered = await sessions[0].leave(waiting: .milliseconds(100))
                 #expect(undelivered.map(\.member) == [id])
                 #expect(undelivered.map(\.messages) == [3] && undelivered.map(\.streams) == [1])
                 #expect(undelivered.map(\.transfers) == [outcome == .interrupted ? 1 : 0])
+                withExtendedLifetime(offer) {}
+            }
+        }
+    }
+
+    @Test(
+        "an offer that a program has not answered when it leaves is declined, whichever end leaves first",
+        arguments: LinkKind.allCases, [true, false])
+    func unansweredOffer(_ linkKind: LinkKind, isReceiverFirst: Bool) async throws {
+        for _ in 0..<20 {
+            try await TestNetwork.withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
+                let id = network.id(1)
+                let transfer = try #require(
+                    try await sessions[0].sendResource(
+                        InMemorySource(MemoryContent(file: "a", [1])), to: [id], resumeKey: Stage.resumeKey)[id])
+                let offer = try #require(await sessions[1].resources.first { _ in true })
+                let leaving = isReceiverFirst ? nil : Task { await sessions[0].leave(waiting: .seconds(60)) }
+                if leaving != nil {
+                    // Until the call has begun.
+                    while (try? sessions[0].setMetadata(1)) != nil { await Task.yield() }
+                }
+                await sessions[1].leave()
+                #expect(await transfer.result.outcome == .declined(.declined))
+                if let leaving { #expect(await leaving.value.isEmpty) }
+                #expect(await sessions[0].leave().isEmpty)
                 withExtendedLifetime(offer) {}
             }
         }

@@ -148,6 +148,12 @@ final class LinkDriver: Sendable {
         control.decide { connection, _ in connection.decline(id, reason: reason) }
     }
 
+    /// Declines all offers that await an answer, and writes that as far as the link has room.
+    func declineOffers() {
+        control.decide { connection, _ in connection.declineOffers() }
+        flush()
+    }
+
     func cancel(_ id: TransferID, because reason: CancelReason) { control.cancel(id, because: reason) }
 
     func send(_ frame: SessionFrame) {

@@ -43,8 +43,9 @@ extension Session {
             await self.waitUntilRelaysAreQuiet()
         }
         let undelivered = state.withLock { $0.recordUndelivered() }
+        declineOffers()
         await withTimeout(deadline - node.settings.clock()) { await self.endRelayedLinks() }
-        for link in links { link.driver.send(.leave(id)) }
+        announceLeave()
         end()
         return undelivered
     }
@@ -56,6 +57,18 @@ extension Session {
         for link in relayedLinks { link.driver.send(.leave(id)) }
         let areClosed = { @Sendable in !self.links.contains { link in relayedLinks.contains { $0 === link } } }
         await progress.wait(until: areClosed)
+    }
+
+    /// Declines the offers that the program has not answered. The other ends close their links as soon as they learn of the departure,
+    /// from this node or another one, and take offers that are not answered by then for interrupted.
+    private func declineOffers() {
+        for link in links { link.driver.declineOffers() }
+    }
+
+    /// Tells the other members that this node leaves.
+    func announceLeave() {
+        declineOffers()
+        for link in links { link.driver.send(.leave(id)) }
     }
 
     /// Bounds the time of a leave, so that no sum of times overflows.

@@ -324,6 +324,8 @@ extension Session {
         invitations open: inout OpenInvitations, link: SessionLink?
     ) {
         guard link != nil, let peer = known.peer(node.settings) else { return driver.decline(offer.id, because: .notAllowed) }
+        // The program is not asked while this node goes.
+        if state.withLock({ $0.undelivered != nil }) { return driver.decline(offer.id, because: .declined) }
         let invitation = node.makeInvitation(offer, from: peer, until: expiry, on: driver)
         follow(invitation.transfer, with: peer.id)
         open.insert(invitation, as: offer.id, known.shortCode)

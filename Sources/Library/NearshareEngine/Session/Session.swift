@@ -392,7 +392,7 @@ public final class Session: Sendable {
     /// joins again once another member has left.
     func stepBack() {
         node.settings.log.info("session: leaving the other members: there are more peers than the limit")
-        for link in links { link.driver.send(.leave(id)) }
+        announceLeave()
         guard room != nil else { return end(.full) }
         update { $0.members.roster.stepBack() }
     }

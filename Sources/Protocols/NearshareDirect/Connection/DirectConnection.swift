@@ -360,6 +360,9 @@ package struct DirectConnection: Sendable {
         return outgoing.cancel(id, reason: reason, now: now) ?? incoming.cancel(id, reason: reason, now: now)
     }
 
+    /// Declines all offers that await an answer.
+    package mutating func declineOffers() -> [DirectReaction] { incoming.declineAll(reason: .declined) }
+
     /// Closes the connection with all its transfers. Offers that await an answer are declined: as busy where the link gives way
     /// to another one, because no user has declined them. Where the node stops they are interrupted with the link, so that their
     /// sender can offer them again.
