@@ -410,6 +410,41 @@ extension [DirectReaction] {
         }
     }
 
+    @Test("R4: each answer, cancel and end of a transfer lets the next offer go; those of the peer are independent")
+    func offersInTurn() {
+        var lone = Lone()
+        let ids = (1...9 as ClosedRange<UInt64>).map { TransferID(rawValue: $0) }
+        var sent: [TransferID] = []
+        func record(_ reactions: [DirectReaction]) {
+            for case .send(.offer(let offer)) in reactions { sent.append(offer.id) }
+        }
+        for id in ids { record(lone.machine.offer(Lone.offer(id), now: lone.now)) }
+        let incoming = TransferID(rawValue: 50)
+        let asked = lone.receive(.offer(Lone.offer(incoming)))
+        #expect(sent == [ids[0]] && asked.count == 1)
+        record(lone.receive(.decline(ids[0], .declined)))
+        #expect(sent == Array(ids[0...1]))
+        // Its cancel precedes the next offer.
+        let cancelled = lone.machine.cancel(ids[1], reason: .cancelled, now: lone.now)
+        record(cancelled)
+        #expect(sent == Array(ids[0...2]) && cancelled.first == .stopSending(ids[1]))
+        record(lone.machine.cancel(ids[3], reason: .cancelled, now: lone.now))
+        for id in [ids[2], ids[4], ids[5]] { record(lone.receive(.accept(id, window: 1))) }
+        // One is being cancelled, three run.
+        #expect(sent == [ids[0], ids[1], ids[2], ids[4], ids[5]])
+        record(lone.receive(.cancelled(ids[1])))
+        record(lone.receive(.accept(ids[6], window: 1)))
+        #expect(sent.last == ids[6])
+        record(lone.receive(.cancel(ids[6], .noSpace)))
+        #expect(sent.last == ids[7])
+        let declined = lone.machine.declineOffers()
+        #expect(declined == [.send(.decline(incoming, .declined)), .incomingEnded(incoming, .declined(.declined))])
+        let closing = lone.machine.close(.goingAway)
+        #expect(
+            closing.contains(.outgoingEnded(ids[8], .interrupted)) && closing.last == .closed(.closed(by: .local, .goingAway)))
+        #expect(lone.machine.isIdle)
+    }
+
     @Test func `a hello reveals the nonce, and a second one is a violation`() {
         var lone = Lone(greeted: false)
         guard case .send(.hello)? = lone.machine.start().first else {

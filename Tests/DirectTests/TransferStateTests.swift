@@ -179,6 +179,57 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
         #expect(reactions == [.send(.cancelled(id)), .outgoingEnded(id, .failed(.sourceChanged, at: .local))])
     }
 
+    private static let ids = (1...7 as ClosedRange<UInt64>).map { TransferID(rawValue: $0) }
+
+    @Test func `an offer waits until the one before is answered and fewer than four run, and its time begins then`() throws {
+        let ids = Self.ids
+        var transfers = OutgoingTransfers()
+        for id in ids { _ = transfers.offer(offer(id), now: at(0)) }
+        let early = transfers.sendDueOffers(now: at(50))
+        #expect(early.isEmpty && transfers.deadline == at(60) + DirectLimits.expiryGrace)
+        _ = try transfers.receiveDecline(ids[0], reason: .declined)
+        let second = transfers.sendDueOffers(now: at(100))
+        #expect(second == [.send(.offer(offer(ids[1])))])
+        #expect(transfers.deadline == at(160) + DirectLimits.expiryGrace)
+        let expired = transfers.advance(to: at(200))
+        #expect(expired == [.send(.cancel(ids[1], .expired)), .outgoingEnded(ids[1], .expired)])
+        for id in ids[2..<6] {
+            let offered = transfers.sendDueOffers(now: at(200))
+            #expect(offered == [.send(.offer(offer(id)))])
+            _ = try transfers.receiveAccept(id, window: 1, now: at(200))
+            _ = try transfers.receiveResume(id, at: .start)
+        }
+        let full = transfers.sendDueOffers(now: at(200))
+        #expect(full.isEmpty)
+        _ = transfers.receiveCancel(ids[2], reason: .noSpace)
+        let last = transfers.sendDueOffers(now: at(200))
+        #expect(last == [.send(.offer(offer(ids[6])))])
+    }
+
+    @Test func `an offer that waits is cancelled without a frame, ends with the link, and is unknown to the peer`() {
+        let ids = Self.ids
+        var transfers = OutgoingTransfers()
+        for id in ids.prefix(3) { _ = transfers.offer(offer(id), now: at(0)) }
+        let cancelled = transfers.cancel(ids[1], reason: .cancelled, now: at(1))
+        #expect(cancelled == [.outgoingEnded(ids[1], .cancelled(by: .local))])
+        #expect(transfers.isUsed(ids[2]) && !transfers.hasEnded(ids[2]))
+        #expect(throws: MalformedInput.self) { try transfers.receiveAccept(ids[2], window: 1, now: at(1)) }
+        let ends = transfers.endAll()
+        #expect(
+            ends == [
+                .stopSending(ids[0]), .outgoingEnded(ids[0], .interrupted), .outgoingEnded(ids[2], .interrupted),
+            ])
+        #expect(transfers.isEmpty)
+    }
+
+    @Test func `256 offers may wait`() {
+        var transfers = OutgoingTransfers()
+        for number in 0...256 as ClosedRange<UInt64> {
+            _ = transfers.offer(offer(TransferID(rawValue: number)), now: at(0))
+            #expect(transfers.hasRoom == (number < 256))
+        }
+    }
+
     @Test("the end of the connection interrupts what runs, and ends what was being cancelled", arguments: Phase.allCases)
     fileprivate func endAll(_ phase: Phase) throws {
         var transfers = try transfers(in: phase)
@@ -352,6 +403,7 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
             case 15: outgoing.willSendLastBlock(id)
             case 16: reactions = outgoing.cancel(id, reason: .goingAway, now: time) ?? []
             case 17: reactions = outgoing.receiveCancel(id, reason: .noSpace) ?? []
+            case 18: reactions = outgoing.sendDueOffers(now: time)
             default: reactions = incoming.advance(to: time) + outgoing.advance(to: time)
             }
             for reaction in reactions {

@@ -184,6 +184,29 @@ import Testing
         #expect(try await send(content(1), on: Stage(linkKind)) { _ in } == .declined(.declined))
     }
 
+    @Test("R4: offers on one connection wait for each other, and all are received", arguments: LinkKind.allCases)
+    func offersInTurn(_ linkKind: LinkKind) async throws {
+        let stage = Stage(linkKind)
+        try await withNode(stage.receiver) { receiver in
+            let listener = try receiver.listen()
+            async let answers: Void = {
+                for await invitation in listener.invitations { _ = invitation.accept(into: InMemorySink()) }
+            }()
+            try await withNode(stage.sender) { sender in
+                try await sender.withConnection(to: stage.destination(listener.port)) { connection in
+                    let transfers = (0..<8).map { number in
+                        connection.send(
+                            InMemorySource(MemoryContent(file: "\(number)", [1])), resumeKey: Stage.resumeKey,
+                            timeout: .seconds(60))
+                    }
+                    for transfer in transfers { #expect(await transfer.result.outcome == .completed) }
+                }
+            }
+            receiver.beginShutdown()
+            await answers
+        }
+    }
+
     @Test("A9: a transfer accepted while the node shuts down ends", arguments: LinkKind.allCases)
     func acceptedTooLate(_ linkKind: LinkKind) async throws {
         let stage = Stage(linkKind)

@@ -418,6 +418,22 @@ import Testing
         }
     }
 
+    @Test("offers that wait for their turn count when their sender leaves", arguments: LinkKind.allCases)
+    func waitingOffers(_ linkKind: LinkKind) async throws {
+        try await TestNetwork.withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in
+            let id = network.id(1)
+            var transfers: [Transfer] = []
+            for _ in 0..<3 {
+                let content = MemoryContent(file: "a", [1])
+                let sent = try await sessions[0].sendResource(InMemorySource(content), to: [id], resumeKey: Stage.resumeKey)
+                transfers.append(try #require(sent[id]))
+            }
+            let undelivered = await sessions[0].leave(waiting: .milliseconds(100))
+            #expect(undelivered.map(\.transfers) == [3])
+            for transfer in transfers { #expect(await transfer.result.outcome == .interrupted) }
+        }
+    }
+
     @Test("a member that goes is reported with the number of messages that are lost", arguments: LinkKind.allCases)
     func countsLostMessages(_ linkKind: LinkKind) async throws {
         try await TestNetwork.withSession(of: 2, linkKind, settings: Self.settings) { network, sessions in

@@ -373,6 +373,79 @@ extension SessionStoryTests {
         }
     }
 
+    /// Offers small files to a member, one right after the other.
+    private func offerFiles(_ count: Int, to id: PeerID, by session: Session) async throws -> [Transfer] {
+        var transfers: [Transfer] = []
+        for number in 0..<count {
+            let content = MemoryContent(file: "f\(number)", [UInt8](repeating: 5, count: 1000))
+            let sent = try await session.sendResource(InMemorySource(content), to: [id], resumeKey: Stage.resumeKey)
+            transfers.append(try #require(sent[id]))
+        }
+        return transfers
+    }
+
+    @Test(
+        "R4: of resources that are offered in a loop, each is offered once the one before is answered, in their order",
+        arguments: LinkKind.allCases, [3, 10])
+    func resourcesInTurn(_ linkKind: LinkKind, count: Int) async throws {
+        try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
+            let transfers = try await offerFiles(count, to: network.id(1), by: sessions[0])
+            // The first one is still received while the others are.
+            let slow = InMemorySink(holdsAfter: 0)
+            var received: [Transfer] = []
+            for number in 0..<count {
+                let invitation = try #require(await sessions[1].resources.first { _ in true })
+                #expect(invitation.offer.items.map(\.name) == [ClaimedFileName("f\(number)")])
+                let later = transfers.suffix(count - number).map(\.snapshot)
+                #expect(later.allSatisfy { $0.phase == .waiting && $0.done == 0 })
+                received.append(invitation.accept(into: number == 0 ? slow : InMemorySink()))
+            }
+            slow.goOn()
+            for transfer in transfers + received { #expect(await transfer.result.outcome == .completed) }
+        }
+    }
+
+    @Test(
+        "A8: a resource that waits for its turn can be cancelled, and ends with its link; the others do not notice",
+        arguments: LinkKind.allCases)
+    func waitingResources(_ linkKind: LinkKind) async throws {
+        try await TestNetwork.withSession(of: 2, linkKind) { network, sessions in
+            let id = network.id(1)
+            let transfers = try await offerFiles(5, to: id, by: sessions[0])
+            let back = try await offerFiles(1, to: network.id(0), by: sessions[1])
+            transfers[1].cancel()
+            #expect(await transfers[1].result.outcome == .cancelled(by: .local))
+            // The other direction has a turn of its own.
+            let incoming = try #require(await sessions[0].resources.first { _ in true })
+            _ = incoming.accept(into: InMemorySink())
+            #expect(await back[0].result.outcome == .completed)
+            let first = try #require(await sessions[1].resources.first { _ in true })
+            first.decline(.noSpace)
+            #expect(await transfers[0].result.outcome == .declined(.noSpace))
+            let second = try #require(await sessions[1].resources.first { _ in true })
+            #expect(second.offer.items.map(\.name) == [ClaimedFileName("f2")])
+            network.isolate(1)
+            for transfer in transfers[2...] { #expect(await transfer.result.outcome == .interrupted) }
+            withExtendedLifetime(second) {}
+        }
+    }
+
+    @Test("R1: 256 resources may wait for a member's answers") func waitingLimit() async throws {
+        try await TestNetwork.withSession(of: 2, .memory) { network, sessions in
+            let id = network.id(1)
+            let transfers = try await offerFiles(257, to: id, by: sessions[0])
+            guard
+                case .unavailable? = await #expect(
+                    throws: SessionError.self, performing: { try await offerFiles(1, to: id, by: sessions[0]) })
+            else {
+                Issue.record("another error")
+                return
+            }
+            for transfer in transfers { transfer.cancel() }
+            for transfer in transfers { #expect(await transfer.result.outcome == .cancelled(by: .local)) }
+        }
+    }
+
     @Test("a resource goes to seven members at once, of whom one cancels it midway", arguments: LinkKind.allCases)
     func resourceToSeven(_ linkKind: LinkKind) async throws {
         try await TestNetwork.withSession(of: 8, linkKind) { network, sessions in

@@ -5,15 +5,15 @@ internal import NearshareStorage
 
 extension Connection {
     /// Offers files and folders, and sends them once the receiver accepts. The same paths sent again continue where an
-    /// interrupted attempt stopped.
+    /// interrupted attempt stopped. An offer waits until the receiver has answered those before, and receives fewer than four.
     /// - Parameters:
     ///   - paths: files and folders of this machine.
     ///   - name: the name for the receiver when there is one path; nil for the file's own.
     ///   - context: bytes for the receiving program, at most 1024.
-    ///   - timeout: time that the receiver has to answer, 1 to 600 seconds.
+    ///   - timeout: time that the receiver has to answer from the moment it is asked, 1 to 600 seconds.
     /// - Returns: the transfer, for its progress and its result.
-    /// - Throws: ``StorageError`` when a path cannot be read, for a name that no file can have, and for an argument out of its
-    ///   bounds; then nothing is offered.
+    /// - Throws: ``StorageError`` when a path cannot be read, for a name that no file can have, for an argument out of its bounds,
+    ///   and while 256 offers wait; then nothing is offered.
     public func send(
         paths: [String], named name: String? = nil, context: [UInt8] = [], timeout: Duration = .seconds(30)
     ) throws(StorageError) -> Transfer {
@@ -21,7 +21,7 @@ extension Connection {
             throw StorageError(
                 .failed, "the context has \(context.count) bytes; the limit is \(TransferOffer.maximumContextByteCount)")
         }
-        try Self.check(timeout)
+        try checkOffer(timeout)
         let source = try FileSource(
             paths: paths, named: try name.map { (name) throws(StorageError) in try ClaimedFileName(checking: name) })
         return send(source, resumeKey: ResumeKey.derive(from: source.offer), context: context, timeout: timeout)
@@ -30,17 +30,21 @@ extension Connection {
     /// Offers a text, and sends it once the receiver accepts. The receiver's user is shown the text.
     /// - Parameters:
     ///   - text: at most 64 KiB of UTF-8.
-    ///   - timeout: time that the receiver has to answer, 1 to 600 seconds.
+    ///   - timeout: time that the receiver has to answer from the moment it is asked, 1 to 600 seconds.
     /// - Returns: the transfer, for its result.
-    /// - Throws: ``StorageError`` for an empty or too long text, and for a timeout out of its bounds.
+    /// - Throws: ``StorageError`` for an empty or too long text, for a timeout out of its bounds, and while 256 offers wait.
     public func send(text: String, timeout: Duration = .seconds(30)) throws(StorageError) -> Transfer {
-        try Self.check(timeout)
+        try checkOffer(timeout)
         let source = try TextSource(text)
         return send(source, resumeKey: ResumeKey.derive(from: source.offer), timeout: timeout)
     }
 
-    private static func check(_ timeout: Duration) throws(StorageError) {
+    private func checkOffer(_ timeout: Duration) throws(StorageError) {
         guard TransferOffer.isValid(timeout: timeout) else { throw StorageError(.failed, TransferOffer.timeoutRule) }
+        guard hasRoomForOffer else {
+            throw StorageError(
+                .failed, "too many offers wait for the receiver's answers; await the results of some, or send a folder")
+        }
     }
 }
 

@@ -124,6 +124,9 @@ final class LinkDriver: Sendable {
     /// Ends the link at once, as if it had broken: transfers can be resumed.
     func cut() { link.close() }
 
+    /// Whether another offer may wait for the peer's answers to those before.
+    var hasRoomForOffer: Bool { control.driver.read { $0.hasRoomForOffer } }
+
     /// Offers content, which is sent when the peer accepts.
     func offer(_ offer: TransferOffer, transfer: Transfer, source: any ResourceSource, rateLimit: TransmissionLimit? = nil) {
         let pump = SourcePump(

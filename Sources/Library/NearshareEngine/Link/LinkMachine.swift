@@ -70,6 +70,8 @@ package struct LinkMachine: Machine {
     package var isEstablished: Bool { connection != nil }
     package var isIdle: Bool { connection?.isIdle ?? true }
     package var isClosed: Bool { connection?.isClosed ?? false }
+    /// ``DirectConnection/hasRoomForOffer``.
+    package var hasRoomForOffer: Bool { connection?.hasRoomForOffer ?? true }
     package var roundTripTime: Duration? { connection?.roundTripTime }
 
     /// The time since which the link is not used; nil while it is, or is about to end.

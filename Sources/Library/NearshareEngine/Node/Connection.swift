@@ -108,7 +108,10 @@ public final class Connection: Sendable {
     /// Whether the peer has closed the link because it has too many: another one may get a slot.
     package var foundNoSlot: Bool { state.withLock { $0.foundNoSlot } }
 
-    /// Offers a resource, and sends it when the peer accepts.
+    /// Whether another offer may wait for the peer's answers to those before.
+    package var hasRoomForOffer: Bool { driver.hasRoomForOffer }
+
+    /// Offers a resource, once the peer has answered the offers before, and sends it when the peer accepts.
     /// - Parameters:
     ///   - resumeKey: 32 bytes, equal for repeated sends of the same content.
     ///   - timeout: time in which the other user can answer; 1 to 600 seconds.

@@ -376,9 +376,10 @@ extension Session {
     /// Offers a resource to members, each of which accepts or declines.
     /// - Parameters:
     ///   - resumeKey: 32 bytes, equal for repeated sends of the same content: bytes that arrived before are not sent again.
-    ///   - timeout: time in which the other user can answer; 1 to 600 seconds.
+    ///   - timeout: time in which the other user can answer once asked; 1 to 600 seconds.
     /// - Returns: one handle for each member: await its result, follow its progress, cancel it.
-    /// - Throws: ``SessionError/notConnected(_:)`` when one of them cannot be reached; then no offer is sent.
+    /// - Throws: ``SessionError/notConnected(_:)`` when one of them cannot be reached, ``SessionError/unavailable(_:)`` while too many
+    ///   offers to one of them wait; then no offer is sent.
     package func sendResource(
         _ source: any ResourceSource, to members: [PeerID], resumeKey: [UInt8], context: [UInt8] = [],
         timeout: Duration = .seconds(30)
@@ -396,6 +397,9 @@ extension Session {
         }
         var links: [PeerID: SessionLink] = [:]
         for member in members { links[member] = try await bestLink(to: member) }
+        guard links.values.allSatisfy(\.driver.hasRoomForOffer) else {
+            throw .unavailable("too many offers wait for a member's answers; await the results of some, or send a folder")
+        }
         let transfers = links.mapValues {
             $0.driver.send(
                 source, resumeKey: resumeKey, context: context, timeout: timeout, node.settings, node.transferProgress)

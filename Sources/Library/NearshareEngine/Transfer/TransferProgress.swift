@@ -16,7 +16,7 @@ public struct TransferProgress: Sendable, Hashable {
     public enum Phase: Sendable, Hashable {
         /// Searching for the peer, connecting, or shaking hands.
         case connecting
-        /// Offered; the other user has not answered yet.
+        /// Offered, and not answered yet; or not offered before the offers made earlier to the same peer are answered.
         case waiting
         /// Both ends determine what an earlier attempt has transferred.
         case comparing

@@ -118,7 +118,7 @@ package struct DirectConnection: Sendable {
         do throws(MalformedInput) {
             switch phase {
             case .greeting: return try receiveHello(frame)
-            case .open: return try receiveOpen(frame, now: now)
+            case .open: return try receiveOpen(frame, now: now) + outgoing.sendDueOffers(now: now)
             case .closed: return []
             }
         } catch {
@@ -233,7 +233,11 @@ package struct DirectConnection: Sendable {
 
     // MARK: Sending
 
-    /// Offers content. The sender need not await the peer's hello, which would cost a round trip.
+    /// Whether another offer may wait for its turn.
+    package var hasRoomForOffer: Bool { outgoing.hasRoom }
+
+    /// Offers content, after the peer has answered the offers before. The sender need not await the peer's hello, which would cost
+    /// a round trip.
     package mutating func offer(_ offer: TransferOffer, now: MonotonicInstant) -> [DirectReaction] {
         guard !isClosed else { return [.outgoingEnded(offer.id, .interrupted)] }
         defer { updateMeasurement(now: now) }
@@ -357,7 +361,8 @@ package struct DirectConnection: Sendable {
     /// Cancels a transfer of either direction. Ignored when the transfer has ended.
     package mutating func cancel(_ id: TransferID, reason: CancelReason, now: MonotonicInstant) -> [DirectReaction] {
         defer { updateMeasurement(now: now) }
-        return outgoing.cancel(id, reason: reason, now: now) ?? incoming.cancel(id, reason: reason, now: now)
+        let reactions = outgoing.cancel(id, reason: reason, now: now) ?? incoming.cancel(id, reason: reason, now: now)
+        return reactions + outgoing.sendDueOffers(now: now)
     }
 
     /// Declines all offers that await an answer.
@@ -428,7 +433,7 @@ package struct DirectConnection: Sendable {
         } else if let end = activity.deadline, now >= end {
             return close(.done)
         }
-        return outgoing.advance(to: now) + incoming.advance(to: now) + hotspot.advance(to: now)
-            + keepalive.advance(to: now)
+        return outgoing.advance(to: now) + outgoing.sendDueOffers(now: now) + incoming.advance(to: now)
+            + hotspot.advance(to: now) + keepalive.advance(to: now)
     }
 }

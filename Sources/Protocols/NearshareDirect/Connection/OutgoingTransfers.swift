@@ -2,12 +2,15 @@ internal import NearshareBase
 
 /// The sender's side of all transfers of a connection.
 ///
-///     offered ─accept─► awaiting resume point ─resume─► sending ─last block─► awaiting receipt ─stored─► ended
-///        │                 │  └─list files─► comparing ─resume─►┘
-///        │                 └─select, once─► awaiting resume point
-///        └─decline, expiry─► ended
-///     any state ─local cancel─► cancelling ─cancelled, stored, decline, remote cancel, timeout─► ended
-///     any state ─remote cancel─► ended
+///     waiting ─► offered ─accept─► awaiting resume point ─resume─► sending ─last block─► awaiting receipt ─stored─► ended
+///        │          │                 │  └─list files─► comparing ─resume─►┘
+///        │          │                 └─select, once─► awaiting resume point
+///        │          └─decline, expiry─► ended
+///        └─local cancel─► ended
+///     any later state ─local cancel─► cancelling ─cancelled, stored, decline, remote cancel, timeout─► ended
+///     any later state ─remote cancel─► ended
+///
+/// An offer waits until the peer has answered the one before, and receives fewer transfers than its limit.
 ///
 /// Frames for an ended transfer are a race when the peer may have sent them
 /// before it knew, and a violation otherwise.
@@ -30,23 +33,48 @@ struct OutgoingTransfers: Sendable {
     }
 
     private var states: [TransferID: State] = [:]
+    /// Offers that are not sent yet, in the order in which they were made.
+    private var waiting: [TransferOffer] = []
     private var ended = RecentTransferIDs()
     /// The features in the last `features` frame to the peer; none before.
     private var announcedFeatures: TransferFeatures = []
 
-    var isEmpty: Bool { states.isEmpty }
+    /// The limits of the peer, unless it is another program.
+    private static let peerLimits = DirectLimits()
+    /// Limit on offers that wait, beyond which a program has to await the end of some.
+    static let maximumWaitingCount = 256
+
+    var isEmpty: Bool { states.isEmpty && waiting.isEmpty }
+
+    /// Whether another offer may wait.
+    var hasRoom: Bool { waiting.count < Self.maximumWaitingCount }
 
     /// Whether the id belongs to a transfer that has ended.
     func hasEnded(_ id: TransferID) -> Bool { ended.contains(id) }
 
     /// Whether the id is in use or was used recently (A3).
-    func isUsed(_ id: TransferID) -> Bool { states[id] != nil || ended.contains(id) }
+    func isUsed(_ id: TransferID) -> Bool { states[id] != nil || ended.contains(id) || isWaiting(id) }
+
+    private func isWaiting(_ id: TransferID) -> Bool { waiting.contains { $0.id == id } }
 
     // MARK: The local side
 
-    /// Offers content.
+    /// Offers content, at once or after the offers before it. The time for an answer begins when it is sent.
     mutating func offer(_ offer: TransferOffer, now: MonotonicInstant) -> [DirectReaction] {
-        precondition(states[offer.id] == nil, "a transfer id is used twice")
+        precondition(states[offer.id] == nil && !isWaiting(offer.id), "a transfer id is used twice")
+        waiting.append(offer)
+        return sendDueOffers(now: now)
+    }
+
+    /// Sends the next offer that waits, if the peer takes one.
+    mutating func sendDueOffers(now: MonotonicInstant) -> [DirectReaction] {
+        guard !waiting.isEmpty, states.count < Self.peerLimits.incomingTransfers else { return [] }
+        let offeredCount = states.values.count { if case .offered = $0 { true } else { false } }
+        guard offeredCount < Self.peerLimits.pendingInvitations else { return [] }
+        return send(waiting.removeFirst(), now: now)
+    }
+
+    private mutating func send(_ offer: TransferOffer, now: MonotonicInstant) -> [DirectReaction] {
         states[offer.id] = .offered(expiry: now + offer.timeout + DirectLimits.expiryGrace, features: offer.features)
         defer { announcedFeatures = offer.features }
         return (offer.features == announcedFeatures ? [] : [.send(.features(offer.features))])
@@ -68,6 +96,10 @@ struct OutgoingTransfers: Sendable {
     /// Cancels a transfer.
     /// - Returns: nil when there is no such transfer.
     mutating func cancel(_ id: TransferID, reason: CancelReason, now: MonotonicInstant) -> [DirectReaction]? {
+        if let index = waiting.firstIndex(where: { $0.id == id }) {
+            waiting.remove(at: index)
+            return end(id, TransferOutcome(cancelledFor: reason, at: .local))
+        }
         guard let state = states[id] else { return nil }
         if case .cancelling = state { return [] }
         let wasComplete = if case .awaitingReceipt = state { true } else { false }
@@ -79,11 +111,14 @@ struct OutgoingTransfers: Sendable {
 
     /// Ends all transfers with the connection.
     mutating func endAll() -> [DirectReaction] {
-        states.flatMap { id, state in
+        let unsent = waiting.map(\.id)
+        waiting = []
+        let sent: [DirectReaction] = states.flatMap { id, state in
             var outcome = TransferOutcome.interrupted
             if case .cancelling(let reason, _, _) = state { outcome = TransferOutcome(cancelledFor: reason, at: .local) }
             return [.stopSending(id)] + end(id, outcome)
         }
+        return sent + unsent.flatMap { end($0, .interrupted) }
     }
 
     // MARK: Frames
