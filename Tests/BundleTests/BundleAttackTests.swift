@@ -65,12 +65,12 @@ struct CarryAttackTests {
     @Test("B7: a bundle signed with another key than the one it names is not accepted")
     func forgedSender() throws {
         var network = row()
-        var forged = network.outgoing("I am zero", from: 1, to: nil).copy
+        var forged = network.outgoing("I am zero", from: 2, to: nil).copy
         forged.hopCount = 1
         forged.bundle.senderKey = network.nodes[0].keys.publicKeys.signingKey.bytes
         network.inject(.copy(forged), from: 0, to: 1)
         // The signature of the attacker's own bundle, under the victim's key.
-        let own = network.outgoing("I am zero", from: 1, to: nil).copy
+        let own = network.outgoing("I am zero", from: 2, to: nil).copy
         forged.bundle = own.bundle
         forged.bundle.senderKey = network.nodes[0].keys.publicKeys.signingKey.bytes
         forged.signature = own.signature

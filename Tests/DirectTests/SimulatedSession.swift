@@ -177,6 +177,12 @@ struct SimulatedSession: Simulation {
         connect(host, guest, relay: nil, legs: [])
     }
 
+    /// Two members discover each other, as in a room: one admits the other where it believes it gone.
+    mutating func meet(_ one: Int, _ other: Int) {
+        guard members[one].roster != nil, members[other].roster != nil, !apart.contains([one, other]) else { return }
+        connect(one, other, relay: nil, legs: [])
+    }
+
     mutating func leave(_ member: Int) {
         for number in numbers({ $0.members.contains(member) }) { send(.leave(Self.id), on: number, from: member) }
         // The last frames still arrive.

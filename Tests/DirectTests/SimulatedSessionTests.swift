@@ -254,6 +254,7 @@ import Testing
                 session.run(for: .milliseconds(500))
             }
             session.invite(0, by: 1)
+            session.meet(2, 0)
             let areConnected = session.run(for: .seconds(4)) { session in
                 session.roster(1)?.state(of: two).isConnected == true && session.roster(2)?.state(of: one).isConnected == true
             }
