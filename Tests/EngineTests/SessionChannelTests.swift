@@ -55,7 +55,7 @@ import Testing
             #expect(await other.first { _ in true }?.value == 8)
             try await urgent.delivered
             #expect(sessions[0].members.map(\.unacknowledgedMessages) == [1])
-            // What was read is not among the lost messages.
+            // Only the unread message is lost.
             #expect(await sessions[0].leave(waiting: .milliseconds(1)).map(\.messages) == [1])
             await #expect(throws: SessionError.self) { try await first.delivered }
             try await urgent.delivered
