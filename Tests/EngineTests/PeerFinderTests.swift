@@ -43,12 +43,20 @@ import Testing
         #expect(found == anna)
     }
 
-    @Test func `an id is found at once`() {
-        let anna = peer(1, "anna")
+    @Test("D1: an id is found with the addresses that are announced for it in 60 ms, its owner's among those of others")
+    func id() {
+        var anna = peer(1, "anna")
         let finder = finder(anna.id.hex)
         #expect(verdict(finder, after: .seconds(1)) == "undecided")
         finder.receive(.present(anna))
-        #expect(verdict(finder, after: .zero) == "anna")
+        #expect(verdict(finder, after: .milliseconds(59)) == "undecided")
+        anna.addresses.append(LinkAddress(host: "192.0.2.9", port: 9))
+        finder.receive(.present(anna))
+        guard case .found(let found) = finder.verdict(at: clock.now + .milliseconds(1)) else {
+            Issue.record("not found")
+            return
+        }
+        #expect(found.addresses == anna.addresses)
     }
 
     @Test("K2: a peer whose name is the id of another one is not found by it; the other one is waited for")
@@ -62,7 +70,7 @@ import Testing
         let finder = finder(anna.id.hex)
         finder.receive(.present(peer(2, anna.id.hex)))
         finder.receive(.present(anna))
-        #expect(verdict(finder, after: .zero) == "anna")
+        #expect(verdict(finder, after: .milliseconds(60)) == "anna")
     }
 
     @Test func `a whole name waits for a second peer of the same name`() {

@@ -453,8 +453,7 @@ class SendStory(Story):
             other = self.device()
             terminal = self.terminal("peers", "verify", text)
             terminal.wait_for(r"are they the same\?")
-            terminal.press("\x03")
-            terminal.end()
+            terminal.close()
             other.close()
         # The device itself, which the user has renamed, has another certificate.
         self.certificate, self.alias = Certificate(self.place), known

@@ -32,7 +32,7 @@ class OneMachineStory(Story):
 
     def test_stdout_receives_only_the_content(self):
         content = self.random.randbytes(200_000)
-        source = self.place / "content"
+        source, other = self.place / "content", self.file("other", 1000)
         source.write_bytes(content)
         with open(self.place / "output", "wb") as output:
             process = subprocess.Popen(
@@ -45,7 +45,7 @@ class OneMachineStory(Story):
                 address = address_of(process)
                 # A pipe cannot separate several files.
                 self.assertCode(4, self.ben.run("send", self.place, "--to", address))
-                self.assertCode(4, self.ben.run("send", source, source, "--to", address))
+                self.assertCode(4, self.ben.run("send", source, other, "--to", address))
                 self.assertCode(0, self.ben.run("send", source, "--to", address))
                 self.assertEqual(0, process.wait(20))
             finally:

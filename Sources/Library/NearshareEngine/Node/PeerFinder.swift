@@ -36,7 +36,7 @@ final class PeerFinder: Sendable {
         var matchStart: MonotonicInstant?
     }
 
-    /// Time for a second peer of the same name to appear.
+    /// Time for a second peer of the same name to appear, and for the addresses of a peer whose id other hosts announce (D1).
     private static let sameNameTime = Duration.milliseconds(60)
     /// Time for all peers to appear before the beginning of a name is decided.
     private static let prefixTime = Duration.milliseconds(500)
@@ -88,8 +88,8 @@ final class PeerFinder: Sendable {
                 if avoidedAddresses.isSuperset(of: peer.addresses), !avoidedAddresses.isEmpty {
                     Self.otherAddressTime
                 } else if PeerID(hex: text) == peer.id {
-                    // An id belongs to one peer.
-                    .zero
+                    // An id belongs to one peer, but its owner may answer later than others announce it.
+                    Self.sameNameTime
                 } else {
                     // The known peer with this name may answer later than another one that uses the name.
                     max(
