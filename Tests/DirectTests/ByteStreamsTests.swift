@@ -98,7 +98,7 @@ import Testing
         #expect(a.isConfirmationDue && b.undeliveredCount == 0)
         let token = a.nextConfirmation()
         let first = try #require(token)
-        #expect(a.isConfirmationPending && !a.isConfirmationDue)
+        #expect(!a.isConfirmed(first) && !a.isConfirmationDue)
         // One stream ends while the answer is awaited, and more is sent on the other.
         try b.finish(ids[0])
         let count = try a.write([2], on: ids[1])
@@ -109,16 +109,40 @@ import Testing
             let isConfirmation = a.receiveConfirmation(answer)
             #expect(isConfirmation == isAwaited)
         }
-        #expect(a.undeliveredCount == 1 && !a.isConfirmationPending)
-        a.requestConfirmation()
+        #expect(a.undeliveredCount == 1 && a.isConfirmed(first))
+        let requested = a.requestConfirmation()
         let nextToken = a.nextConfirmation()
         let second = try #require(nextToken)
+        #expect(requested == second)
         a.reset(ids[1], reason: .cancelled)
-        #expect(a.undeliveredCount == 0 && a.isConfirmationPending)
+        #expect(a.undeliveredCount == 0 && !a.isConfirmed(second))
         let isConfirmed = a.receiveConfirmation(second)
-        #expect(isConfirmed && !a.isConfirmationPending)
-        a.requestConfirmation()
-        #expect(!a.isConfirmationPending, "nothing was sent since")
+        #expect(isConfirmed && a.isConfirmed(second))
+        let further = a.requestConfirmation()
+        #expect(further == nil, "nothing was sent since")
+    }
+
+    @Test("bytes that are sent while an answer is awaited need a further one; earlier ones do not wait for it")
+    func laterBytes() throws {
+        var (a, b) = pair()
+        let id = try a.open(.bytes, name)
+        var tokens: [UInt64] = []
+        for number in 1...3 {
+            let count = try a.write([1], on: id)
+            try exchange(&a, &b)
+            let token = a.requestConfirmation()
+            tokens.append(try #require(token))
+            #expect(count == 1)
+            guard number == 1 else { continue }
+            let sent = a.nextConfirmation()
+            #expect(sent == token)
+        }
+        #expect(tokens[1] == tokens[2] && tokens[1] == tokens[0] + 1)
+        let isFirst = a.receiveConfirmation(tokens[0])
+        #expect(isFirst && a.isConfirmed(tokens[0]) && !a.isConfirmed(tokens[1]))
+        let sent = a.nextConfirmation()
+        let isSecond = a.receiveConfirmation(tokens[1])
+        #expect(sent == tokens[1] && isSecond && a.isConfirmed(tokens[1]) && a.undeliveredCount == 0)
     }
 
     @Test("a reader that finishes its own direction without a byte has nothing undelivered, before and after the end is sent")

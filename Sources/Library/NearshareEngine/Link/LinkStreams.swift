@@ -322,9 +322,10 @@ final class LinkStreams: Sendable {
         while !Task.isCancelled, let id = state.withLock({ $0.isClosed ? nil : $0.streams.unsentFinished.first }) {
             await wait(on: id) { !$0.unsentFinished.contains(id) }
         }
-        state.withLock { $0.streams.requestConfirmation() }
+        // Not for bytes that the program sends from now on.
+        guard let token = state.withLock({ $0.streams.requestConfirmation() }) else { return }
         if hasFrames { wake() }
-        await confirmation.wait { [self] in state.withLock { $0.isClosed || !$0.streams.isConfirmationPending } }
+        await confirmation.wait { [self] in state.withLock { $0.isClosed || $0.streams.isConfirmed(token) } }
     }
 
     /// Waits until the peer has reset a stream, or the stream, its link or the task has ended.

@@ -39,8 +39,10 @@ struct HandshakePacer: Sendable {
 
     /// Whether a link that waits may begin its handshake; then it waits no longer.
     private mutating func begin(waiting number: UInt64, now: MonotonicInstant) -> Bool {
-        guard let before = waiting.linksBefore(number, latestTurns: unknownKeys.latestBegins) else { return false }
-        let host = before.host
+        // The turns of all links are looked at only where one of them can begin.
+        guard let host = waiting.host(of: number), unknownKeys.hasBalance(for: host, now: now),
+            let before = waiting.linksBefore(number, latestTurns: unknownKeys.latestBegins)
+        else { return false }
         guard failures.allows(host, now: now), !failures.isLimited(host) || waiting.addressOfFirst(number) != nil,
             unknownKeys.begin(host, behind: before, now: now)
         else { return false }

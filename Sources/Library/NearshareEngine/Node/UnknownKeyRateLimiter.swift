@@ -28,6 +28,11 @@ struct UnknownKeyRateLimiter: Sendable {
     /// When handshakes of the addresses have begun that have proven no known key yet: the latest of each address.
     private(set) var latestBegins: [String: MonotonicInstant] = [:]
 
+    /// Whether a handshake of this address may begin where no other link waits.
+    mutating func hasBalance(for host: String, now: MonotonicInstant) -> Bool {
+        (sources[host]?.bucket.balance(now: now) ?? Self.burst) >= 1 && total.balance(now: now) >= 1
+    }
+
     /// Whether a handshake of this address may begin; charges it.
     /// - Parameter before: the links that wait, and whose turns come first.
     mutating func begin(_ host: String, behind before: WaitingLinks.LinksBefore, now: MonotonicInstant) -> Bool {

@@ -21,7 +21,6 @@ struct WaitingLinks: Sendable {
 
     /// The links whose turns come before that of a link.
     struct LinksBefore: Sendable {
-        let host: String
         let inQueue: Int
         let inAll: Int
     }
@@ -54,6 +53,8 @@ struct WaitingLinks: Sendable {
 
     private var links: [UInt64: Link] = [:]
     private var lastNumber: UInt64 = 0
+    /// When closed links were removed last.
+    private var lastSweep: MonotonicInstant?
 
     /// Adds a link, unless there is no room for it.
     /// - Parameter isOpen: whether the peer has not closed it.
@@ -62,8 +63,7 @@ struct WaitingLinks: Sendable {
     ) -> Step {
         let limitKey = address.limitKey
         if !hasRoom(for: limitKey) {
-            // Links that were closed meanwhile take no room from one that is open.
-            links = links.filter { $0.value.isOpen() }
+            removeClosed(now: now)
             guard hasRoom(for: limitKey) else { return .close }
         }
         lastNumber += 1
@@ -92,18 +92,28 @@ struct WaitingLinks: Sendable {
         return insert(address, queue: queue, isOpen: isOpen, now: now)
     }
 
+    /// Removes links that were closed meanwhile, which take no room from one that is open. Once within ``waitTime``: each costs a
+    /// system call.
+    private mutating func removeClosed(now: MonotonicInstant) {
+        if let lastSweep, now - lastSweep < Self.waitTime { return }
+        lastSweep = now
+        links = links.filter { $0.value.isOpen() }
+    }
+
     private func hasRoom(for limitKey: String) -> Bool { links.count < Self.maximumCount && hasRoomOfAddress(limitKey) }
 
     private func hasRoomOfAddress(_ limitKey: String) -> Bool {
         links.values.count { $0.limitKey == limitKey } < Self.maximumCountPerAddress
     }
 
-    /// - Returns: nil for a link that does not wait.
+    /// The host of a link; nil for one that does not wait.
+    func host(of number: UInt64) -> String? { links[number]?.address.host }
+
+    /// The links whose turns come before that of a link; nil for one that does not wait.
     func linksBefore(_ number: UInt64, latestTurns: [String: MonotonicInstant]) -> LinksBefore? {
-        guard let link = links[number] else { return nil }
         let turns = turns(after: latestTurns)
         guard let own = turns.first(where: { $0.number == number }) else { return nil }
-        return LinksBefore(host: link.address.host, inQueue: own.place, inAll: turns.count { $0 < own })
+        return LinksBefore(inQueue: own.place, inAll: turns.count { $0 < own })
     }
 
     /// The turns of all links.

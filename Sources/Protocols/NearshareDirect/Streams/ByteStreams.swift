@@ -296,13 +296,14 @@ package struct ByteStreams: Sendable {
     // MARK: Confirmation
 
     /// Requests a ping after what was sent of programs' streams, unless all has arrived. The end of each stream requests one as well.
-    package mutating func requestConfirmation() { confirmations.request() }
+    /// - Returns: The token of the ping whose answer confirms it; nil where all has arrived.
+    package mutating func requestConfirmation() -> UInt64? { confirmations.request() }
 
     /// Whether a ping is to be sent, so that ``nextConfirmation()`` returns its token.
     package var isConfirmationDue: Bool { confirmations.isDue }
 
-    /// Whether a requested confirmation has not arrived.
-    package var isConfirmationPending: Bool { confirmations.isPending }
+    /// Whether the ping with this token, or a later one, was answered.
+    package func isConfirmed(_ token: UInt64) -> Bool { confirmations.isConfirmed(token) }
 
     /// Returns the token of a ping that goes out after the frames so far; nil for none. Its answer confirms that they have arrived.
     package mutating func nextConfirmation() -> UInt64? { confirmations.nextToken() }

@@ -18,6 +18,8 @@ struct StreamConfirmations: Sendable {
     private var isRequested = false
     /// The token of the latest ping. Those of pings that keep the link alive are times, whose highest bit is 0.
     private var lastToken: UInt64 = 1 << 63
+    /// The token of the latest ping that was answered.
+    private var lastConfirmed: UInt64 = 1 << 63
 
     /// Open streams of which bytes may not have arrived.
     var open: Set<StreamID> { sent.open.union(awaited?.open ?? []) }
@@ -28,14 +30,21 @@ struct StreamConfirmations: Sendable {
     /// Whether a ping is to be sent now.
     var isDue: Bool { isRequested && awaited == nil }
 
-    /// Whether a requested answer has not arrived.
-    var isPending: Bool { isRequested || awaited != nil }
+    /// Whether the ping with this token, or a later one, was answered.
+    func isConfirmed(_ token: UInt64) -> Bool { lastConfirmed >= token }
 
     /// Records that bytes of a stream were sent.
     mutating func recordBytes(of id: StreamID) { sent.open.insert(id) }
 
     /// Requests a ping after the bytes that were sent so far; one at a time is on its way.
-    mutating func request() { if !sent.isEmpty { isRequested = true } }
+    /// - Returns: The token of the ping whose answer confirms them; nil where all have arrived.
+    @discardableResult
+    mutating func request() -> UInt64? {
+        guard !sent.isEmpty else { return awaited == nil ? nil : lastToken }
+        isRequested = true
+        // Bounded: as in `nextToken`.
+        return lastToken + 1
+    }
 
     /// Returns the token of the ping to send; nil for none.
     mutating func nextToken() -> UInt64? {
@@ -51,6 +60,7 @@ struct StreamConfirmations: Sendable {
     mutating func receive(_ token: UInt64) -> Bool {
         guard awaited != nil, token == lastToken else { return false }
         awaited = nil
+        lastConfirmed = token
         return true
     }
 
