@@ -4,6 +4,7 @@ the kernel or the machine lacks something. What a confined process cannot do is 
 import json
 import os
 import pathlib
+import re
 import select
 import subprocess
 import time
@@ -138,7 +139,8 @@ class ConfinedProcess(Story):
     def test_questions_work_in_a_confined_process(self):
         screen = Screen(self, self.anna.command("receive", "--adapter", "none", "--name", "anna"), self.anna.environment())
         screen.wait_for("Ctrl-C ends this")
-        port = screen.text.split("on port ")[1].split()[0]
+        # The line may be wrapped.
+        port = re.search(r"on\s+port (\d+)", screen.text)[1]
         sending = self.ben.start("send", "--json", self.file("photo", 1000), "--to", f"127.0.0.1:{port}")
         screen.wait_for(r"accept\?")
         screen.press("y\n")

@@ -449,7 +449,7 @@ class CodeStory(Asked):
         anna.press("y\n")
         anna.wait_for("waiting for ben")
         ben.press("n\n")
-        anna.wait_for("ben is not verified")
+        anna.wait_for("not verified: ben says that the codes are not the same")
         self.assertEqual(5, ben.end())
         self.assertEqual(([], []), (self.trust(self.anna), self.trust(self.ben)))
 
