@@ -669,8 +669,7 @@ class SoundServerStory(VoiceStory):
         screen.wait_for(r"0:0[0-9] left")
         # At the limit the recording ends, and the note can be sent.
         self.server.say(write_wave(self.place / "tone.wav", numpy_noise(self.random, 9)))
-        screen.wait_for("the size limit of")
-        screen.wait_for(r"\[s\]end to phone-")
+        screen.wait_for(r"the size limit of[\s\S]*\[s\]end to phone-")
         screen.press("s")
         self.assertEqual(0, screen.end())
         [note] = (self.ben.home / "data/nearshare/voice").iterdir()
