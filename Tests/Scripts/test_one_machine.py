@@ -140,7 +140,11 @@ class OneMachineStory(Story):
             listed = self.ben.run("send", "--dry-run", *paths)
             self.assertCode(0, listed)
             self.assertEqual(1, listed.stdout.decode().count("a.jpg"))
-            self.assertIn("is sent already", " ".join(listed.stderr.decode().split()))
+            self.assertIn("is sent once", " ".join(listed.stderr.decode().split()))
+        # The folder is sent without it.
+        listed = self.ben.run("send", "--dry-run", "--exclude", "trip/*.jpg", photo.parent, photo)
+        self.assertCode(0, listed)
+        self.assertEqual(1, listed.stdout.decode().count("a.jpg"))
 
     def test_no_peer_nearby(self):
         photo = self.file("photo.jpg", 10)

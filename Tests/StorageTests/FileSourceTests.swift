@@ -100,9 +100,25 @@ struct FileSourceTests {
         #expect(symlink(scratch("b"), scratch("link")) == 0)
         func names(_ paths: [LocalPath]) -> [String] { paths.map { String($0.text.dropFirst(scratch.path.count + 1)) } }
         let all = ["tree/a", "b", "tree/../b", "link", "none", "none", "tree"].map { LocalPath(scratch($0)) }
-        let (first, repeated) = LocalPath.separatingRepeated(all)
+        let (first, repeated) = LocalPath.separatingRepeated(all, areFoldersWhole: true)
         #expect(names(first) == ["b", "link", "none", "none", "tree"])
         #expect(names(repeated) == ["tree/a", "tree/../b"])
+    }
+
+    @Test("what is named beside its folder is sent by its own path where the folder may be sent without it")
+    func pathsBesideTheirFolder() throws {
+        try scratch.write("project/build/app.apk", [1])
+        mkfifo(scratch("project/fifo"), 0o600)
+        let all = ["project", "project/build/app.apk", "project/./build/app.apk"].map { LocalPath(scratch($0)) }
+        let (first, repeated) = LocalPath.separatingRepeated(all, areFoldersWhole: false)
+        #expect(first == Array(all[..<2]) && repeated == [all[2]])
+        var options = FileSource.Options()
+        let isAdded = options.exclusions.add("build/")
+        #expect(isAdded)
+        #expect(try entries(FileSource(localPaths: first, options: options)) == ["project", "app.apk"])
+        // A folder is sent without it: naming it is an error, which is reported.
+        let special = [all[0], LocalPath(scratch("project/fifo"))]
+        #expect(LocalPath.separatingRepeated(special, areFoldersWhole: true).first == special)
     }
 
     @Test("files whose content the kernel makes are rejected: their size would be told as 0")

@@ -390,9 +390,13 @@ struct SendCommand: AsyncParsableCommand {
         options.skipsUnreadable = true
         for pattern in exclude { _ = options.exclusions.add(pattern) }
         for file in excludeFrom { try options.exclusions.add(linesOf: ResolvedPath.of(file)) }
-        let (paths, repeated) = try LocalPath.separatingRepeated(localPaths())
+        let (paths, repeated) = try LocalPath.separatingRepeated(
+            localPaths(), areFoldersWhole: options.exclusions.isEmpty)
         let source = try FileSource(localPaths: paths, options: options)
-        reportLeftOut(repeated.map { "\(TerminalText.path($0.text)) is sent already, by another path that is named" })
+        for path in repeated {
+            let reason = "\(TerminalText.path(path.text)) is sent once: another path that you named is the same, or contains it"
+            warn(reason, event: "left_out", ["reason": .string(reason)])
+        }
         reportUnused(source.unusedExclusions)
         return source
     }

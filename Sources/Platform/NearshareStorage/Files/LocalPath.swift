@@ -71,9 +71,13 @@ package struct LocalPath: Sendable, Hashable {
     /// The path, escaped for a terminal.
     var shown: String { NearshareStorage.shown(text) }
 
-    /// Separates the paths of files and folders that an earlier path denotes as well, or that are in a folder of another one. A link
-    /// under a name of its own, and what is not there, is not repeated.
-    package static func separatingRepeated(_ paths: [LocalPath]) -> (first: [LocalPath], repeated: [LocalPath]) {
+    /// Separates the paths that an earlier path denotes as well, and those of files and folders that are in a folder of another one. A
+    /// link under a name of its own, and what is not there, is not repeated.
+    /// - Parameter areFoldersWhole: whether all files of a folder are sent with it. Otherwise a path inside it may be the only one of
+    ///   what it denotes.
+    package static func separatingRepeated(
+        _ paths: [LocalPath], areFoldersWhole: Bool
+    ) -> (first: [LocalPath], repeated: [LocalPath]) {
         let resolved = paths.map(\.resolved)
         let all = Set(resolved.compactMap(\.self))
         var seen: Set<LocalPath> = []
@@ -87,10 +91,17 @@ package struct LocalPath: Sendable, Hashable {
             }
             var folder = target.parent
             while folder.bytes.count > 1, !all.contains(folder) { folder = folder.parent }
-            let isNew = seen.insert(target).inserted && folder.bytes.count <= 1
+            let isInFolder = areFoldersWhole && folder.bytes.count > 1 && target.isFileOrFolder
+            let isNew = seen.insert(target).inserted && !isInFolder
             isNew ? first.append(path) : repeated.append(path)
         }
         return (first, repeated)
+    }
+
+    /// Whether the path denotes a regular file or a folder: a folder is sent without anything else that it contains.
+    private var isFileOrFolder: Bool {
+        var status = stat()
+        return withCString { stat($0, &status) } == 0 && (status.isFile || status.isFolder)
     }
 
     /// Whether the path denotes a socket, which cannot be opened.
