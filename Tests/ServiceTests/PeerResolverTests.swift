@@ -108,6 +108,12 @@ struct PeerResolverTests {
         #expect(PeerResolver.limited(.seconds(20), to: .milliseconds(100)) == .milliseconds(1_600))
     }
 
+    @Test func `the time of a search is reported in seconds, rounded up`() {
+        #expect(PeerResolver.shownSeconds(of: .milliseconds(100)) == 1)
+        #expect(PeerResolver.shownSeconds(of: .milliseconds(1_500)) == 2)
+        #expect(PeerResolver.shownSeconds(of: .seconds(5)) == 5)
+    }
+
     @Test func `the beginning of a listed peer's id leads to the whole one`() throws {
         let peer = NearbyPeer(
             id: try #require(PeerID(hex: "fe7c000000000001")), name: try DisplayName("bea"), addresses: [])

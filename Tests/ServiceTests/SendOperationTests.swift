@@ -418,7 +418,7 @@ struct SendOperationTests {
                 }
             }
             _ = await reporter.next { event in
-                if case .notice(let line) = event, line.hasPrefix("another device announces the id of bea") {
+                if case .notice(let line) = event, line.hasPrefix("another device answers in the place of bea") {
                     true
                 } else {
                     nil

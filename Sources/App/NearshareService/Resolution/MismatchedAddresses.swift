@@ -1,7 +1,7 @@
 internal import Nearshare
 
-/// The addresses at which a peer was announced, and another one has answered. Any host can announce another peer's id (D1): a search for
-/// the peer leaves them out, and goes on until its time is over.
+/// The addresses at which a peer was announced or last reached, and where another one has answered. Any host can announce another peer's
+/// id (D1): a search for the peer leaves them out, and goes on until its time is over.
 struct MismatchedAddresses: Sendable {
     /// Delay before a search that follows a failed connection. The peer may be announced at an address at which it does not listen yet.
     private static let delay = Duration.milliseconds(500)
@@ -26,13 +26,13 @@ struct MismatchedAddresses: Sendable {
         guard destination.id != nil, !destination.isLocalSend, deadline != nil || !others.isEmpty else { return nil }
         addresses.formUnion(others)
         if deadline == nil {
-            resolver.reportImpostor(of: destination)
+            resolver.reportOtherPeer(inPlaceOf: destination)
         } else {
             guard (try? await Task.sleep(for: Self.delay)) != nil else { return nil }
         }
         let now = SystemClock.monotonic()
         let end = deadline ?? now + resolver.mismatchTimeout
         deadline = end
-        return await resolver.resolve(destination, on: node, discarding: addresses, timeout: end - now)
+        return await resolver.findElsewhere(destination, on: node, discarding: addresses, timeout: end - now)
     }
 }

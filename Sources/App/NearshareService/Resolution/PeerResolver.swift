@@ -316,7 +316,7 @@ package struct PeerResolver: Sendable {
     /// Finds a peer after another one has answered at its announced addresses.
     /// - Parameter discardedAddresses: those.
     /// - Returns: nil when it is announced at no other address in time.
-    func resolve(
+    func findElsewhere(
         _ peer: PeerDestination, on node: Node, discarding discardedAddresses: Set<LinkAddress>, timeout: Duration
     ) async -> PeerDestination? {
         guard let id = peer.id, timeout > .zero else { return nil }
@@ -334,11 +334,12 @@ package struct PeerResolver: Sendable {
         return min(time, searchLimit ?? time)
     }
 
-    /// Reports that another peer has answered in the place of one, which is searched for further.
-    func reportImpostor(of peer: PeerDestination) {
+    /// Reports that another peer has answered in the place of one, which is searched for further. Its id need not be announced
+    /// there: its last address may be another device's now.
+    func reportOtherPeer(inPlaceOf peer: PeerDestination) {
         let name = peer.name?.shown ?? peer.id?.hex ?? ""
-        let seconds = max(1, mismatchTimeout.components.seconds)
-        reporter.report(.notice("another device announces the id of \(name); looking for \(name) for \(seconds) s more…"))
+        let seconds = Self.shownSeconds(of: mismatchTimeout)
+        reporter.report(.notice("another device answers in the place of \(name); looking for \(name) for \(seconds) s more…"))
     }
 
     /// Finds a peer whose key is to be verified. Of several peers with one name, the known one is selected.
@@ -448,7 +449,12 @@ package struct PeerResolver: Sendable {
         return min(time, max(limit - Timeout.networkFirst, .milliseconds(100)))
     }
 
-    /// The time of a search on one transport, which is not shorter than the first one on the network is.
+    /// The seconds of a search in its report, rounded up.
+    static func shownSeconds(of timeout: Duration) -> Int64 {
+        timeout.components.seconds + (timeout.components.attoseconds > 0 ? 1 : 0)
+    }
+
+    /// The time of a search on one transport: at least that of the first one on the network, and 0.1 s.
     /// - Parameter limit: for the whole search; nil for none.
     static func limited(_ time: Duration, to limit: Duration?) -> Duration {
         Timeout.networkFirst + remainder(of: time - Timeout.networkFirst, within: limit)
@@ -470,7 +476,7 @@ package struct PeerResolver: Sendable {
     /// - Parameter place: where it is searched for, for the report.
     private func reportSearch(_ name: String, _ place: String = "on the network", timeout: Duration) {
         guard timeout >= .milliseconds(500) else { return }
-        let seconds = timeout.components.seconds + (timeout.components.attoseconds > 0 ? 1 : 0)
+        let seconds = Self.shownSeconds(of: timeout)
         let shown = (try? machine.trust.read()).flatMap { trust in
             PeerID(hex: name).flatMap { trust.entry(claiming: $0)?.entry.name.shown }
         }

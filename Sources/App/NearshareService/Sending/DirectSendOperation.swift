@@ -33,7 +33,7 @@ struct DirectSendOperation: Sendable {
         var requester = hotspot
         var destination = first
         var state = DirectSendState(canResume: canResume, retryTime: retryTime)
-        // Reported trust in a receiver at an address holds for the further attempts: only the first one asks for its name there.
+        // The trust as the first attempt has reported it: only that one asks a receiver at an address for its name.
         var trustStatus: TrustStatus?
         var mismatched = MismatchedAddresses(resolver, on: node)
         var mismatch: CommandFailure?
@@ -43,6 +43,7 @@ struct DirectSendOperation: Sendable {
             let attempt = await self.attempt(to: destination, isAgain: state.receiver != nil, reportedAs: trustStatus, prepared)
             await prepared?.stop()
             trustStatus = attempt.trustStatus ?? trustStatus
+            // Another peer has answered, or nobody: the announcement may be false.
             let mayBeElsewhere = attempt.isBroken && !attempt.isEndedInHandshake || !attempt.mismatchedAddresses.isEmpty
             if let failure = attempt.failure, mayBeElsewhere, state.receiver == nil, attempt.receiver == nil,
                 !running.isCancelled
