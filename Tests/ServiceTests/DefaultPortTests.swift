@@ -90,6 +90,17 @@ import Testing
         #expect(!typed.message.contains("ufw allow"))
     }
 
+    @Test func `this machine at a given address is a wrong argument, and in the place of a peer another key`() throws {
+        let error = NodeError.identityMismatch(
+            "the peer at this address is this machine itself, or has its key; connect to another peer")
+        #expect(error.isOwnKey && CommandFailure(error).status == .notTrusted)
+        let given = PeerDestination(addresses: [LinkAddress(host: "10.0.0.9", port: 29742)])
+        #expect(CommandFailure(error, connectingTo: given).status == .usage)
+        let peer = PeerDestination(
+            addresses: given.addresses, id: PeerID(bytes: [UInt8](repeating: 1, count: 8)), name: try DisplayName("anna"))
+        #expect(CommandFailure(error, connectingTo: peer).status == .notTrusted)
+    }
+
     @Test func `a network that this machine does not reach leads to this machine`() {
         let peer = PeerDestination(addresses: [LinkAddress(host: "10.0.0.9", port: 29742)])
         let failure = CommandFailure(

@@ -1,9 +1,11 @@
 internal import Nearshare
 
 extension CommandFailure {
-    /// Converts an error of a connection, with advice for the other machine whose port does not answer.
+    /// Converts an error of a connection, with advice for the other machine whose port does not answer. The own key at an address that
+    /// the user has given is a wrong argument, as the own name is; a peer that was selected otherwise may have had that address before.
     init(_ error: any Error, connectingTo destination: PeerDestination) {
         self.init(error)
+        if destination.id == nil, (error as? NodeError)?.isOwnKey == true { status = .usage }
         guard let address = destination.addresses.last, address.medium == .network else { return }
         switch error as? NodeError {
         // The message has advice for this machine.

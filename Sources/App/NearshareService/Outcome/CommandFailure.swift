@@ -24,8 +24,6 @@ package struct CommandFailure: Error, Sendable {
                 case .unreachable, .notFound, .ambiguous: .peerNotFound
                 case .timedOut: .timedOut
                 case .incompatible: .incompatible
-                // A wrong argument, as the own name is.
-                case .identityMismatch where error.isOwnKey: .usage
                 case .identityMismatch, .blocked: .notTrusted
                 case .refused: .declined
                 case .connectionLost: .peerGone

@@ -66,7 +66,11 @@ package struct PeerConnector: Sendable {
                 if mismatch == nil, case .identityMismatch = error { mismatch = error }
                 let addresses = others.withLock { $0 }
                 guard error.isTransient || !addresses.isEmpty else { throw error }
-                guard let next = await mismatched.search(for: destination, without: addresses) else { throw mismatch ?? error }
+                guard let next = await mismatched.search(for: destination, without: addresses) else {
+                    let last = mismatch ?? error
+                    if last.isOwnKey { throw CommandFailure(last, connectingTo: first) }
+                    throw last
+                }
                 destination = next
             }
         }
