@@ -43,6 +43,7 @@ struct DirectSendOperation: Sendable {
             let attempt = await self.attempt(to: destination, isAgain: state.receiver != nil, reportedAs: trustStatus, prepared)
             await prepared?.stop()
             trustStatus = attempt.trustStatus ?? trustStatus
+            requester = prepared != nil && attempt.isHotspotUndecided ? requester?.withConsent : nil
             // Another peer has answered, or nobody: the announcement may be false.
             let mayBeElsewhere = attempt.isBroken && !attempt.isEndedInHandshake || !attempt.mismatchedAddresses.isEmpty
             if let failure = attempt.failure, mayBeElsewhere, state.receiver == nil, attempt.receiver == nil,
@@ -55,7 +56,6 @@ struct DirectSendOperation: Sendable {
                 }
                 if let mismatch { throw mismatch }
             }
-            requester = prepared != nil && attempt.isHotspotUndecided ? requester?.withConsent : nil
             switch state.step(after: attempt, isCancelled: running.isCancelled, now: SystemClock.monotonic()) {
             case .delivered: return
             case .failed(let failure): throw failure
