@@ -88,6 +88,12 @@ struct PeerResolverTests {
         #expect(reporter.events.isEmpty)
     }
 
+    @Test func `a link-local address without its interface leads to one with it, and with its port`() throws {
+        let address = try #require(LinkAddress(parsing: "[fe80::1]:4000"))
+        let failure = #expect(throws: CommandFailure.self) { try address.requireZone() }
+        #expect(failure?.status == .usage && failure?.message.contains("[fe80::1%eth0]:4000; `ip link`") == true)
+    }
+
     @Test func `a name, its beginning and an id find the peer behind them`() async throws {
         let (ada, bea, cleo) = (try stage.user("ada"), try stage.user("bea"), try stage.user("cleo"))
         let found = try await resolve(["bea", "BEA", "be", bea.id.hex, "cleo"], for: ada, among: [bea, cleo])

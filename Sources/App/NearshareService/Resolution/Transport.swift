@@ -20,6 +20,7 @@ package enum Transport: String, Sendable, Hashable, CaseIterable, Codable {
     /// - Parameter transport: nil for the best available one.
     package static func media(for transport: Transport?) -> Set<LinkAddress.Medium> {
         switch transport {
+        // The mesh is joined apart; on the network its neighbours are found.
         case .network, .mesh: [.network]
         case .bluetooth: [.bluetooth]
         case nil: [.network, .bluetooth]
@@ -52,7 +53,7 @@ extension LinkAddress {
             throw CommandFailure(
                 .usage,
                 "\(TerminalText.escaped(host)) is a link-local address, which needs the interface of this machine: "
-                    + "[\(TerminalText.escaped(host))%eth0]; `ip link` lists the interfaces")
+                    + "[\(TerminalText.escaped(host))%eth0]:\(port); `ip link` lists the interfaces")
         }
         let zone = String(parts[1])
         guard UInt32(zone) != nil || if_nametoindex(zone) != 0 else {
