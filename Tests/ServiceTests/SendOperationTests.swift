@@ -7,6 +7,20 @@ import Testing
 
 @testable import NearshareService
 
+/// A reporter that interrupts the send when its result is reported.
+private final class InterruptingReporter: Reporter {
+    let operation = Mutex<SendOperation?>(nil)
+    let failureCount = Atomic(0)
+
+    func report(_ event: OperationEvent) {
+        switch event {
+        case .sent: operation.withLock { $0 }?.reportInterruption()
+        case .failed: failureCount.add(1, ordering: .relaxed)
+        default: break
+        }
+    }
+}
+
 @Suite("sending to peers, from the search to the outcome", .timeLimit(.minutes(1)), .leavesNothing)
 struct SendOperationTests {
     private let stage = ServiceStage()
@@ -54,6 +68,23 @@ struct SendOperationTests {
         let progress = reporter.events.compactMap { if case .progress(let progress) = $0 { progress.done } else { nil } }
         #expect(progress.last == 5)
         #expect(try ada.trust(in: bea.fingerprint) == .seen)
+    }
+
+    @Test func `an interruption is no failure of a receiver that has everything`() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let interrupting = InterruptingReporter()
+        let operation = SendOperation(
+            machine: ada.machine, source: try .text("hello"), reporter: interrupting, timeout: .seconds(60), resumes: true,
+            transport: .network)
+        interrupting.operation.withLock { $0 = operation }
+        defer { interrupting.operation.withLock { $0 = nil } }
+        let failure = try await bea.listening {
+            _ = await $0.accept(into: InMemorySink()).result
+        } _: { _ in
+            try await run(operation, ada, to: "bea")
+        }
+        #expect(failure == nil && operation.reachedTargets == [0])
+        #expect(interrupting.failureCount.load(ordering: .relaxed) == 0)
     }
 
     @Test("a receiver that is named, and selected by its address too, gets one offer", arguments: [true, false])

@@ -5,6 +5,8 @@ struct OutgoingTransferFollower: Sendable {
     let reporter: any Reporter
     /// Lists the transfers, so that they are shown and can be cancelled.
     let running: RunningTransfers
+    /// Called before a completed transfer is reported.
+    var onCompletion: @Sendable () -> Void = {}
 
     /// Reports the progress of a transfer until it ends.
     /// - Parameter receiver: escaped.
@@ -63,6 +65,7 @@ struct OutgoingTransferFollower: Sendable {
         isDevice: Bool = false
     ) {
         let progress = transfer.snapshot
+        if result.outcome == .completed { onCompletion() }
         reporter.report(
             .sent(
                 SendResult(

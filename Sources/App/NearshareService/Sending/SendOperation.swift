@@ -219,7 +219,10 @@ package final class SendOperation: Sendable {
     // MARK: The paths
 
     private func directSend(of content: any ResourceSource, at position: Int, on node: Node) -> DirectSendOperation {
-        DirectSendOperation(
+        var follower = self.follower
+        // The receiver has everything: no interruption is its failure from then on.
+        follower.onCompletion = { self.openTargets.withLock { $0[position] = nil } }
+        return DirectSendOperation(
             machine: machine, source: source, content: content, node: node, resolver: resolver, follower: follower,
             timeout: timeout, canResume: canResume, retryTime: retryTime, hotspot: hotspot
         ) { self.isRepeated($0, $1, at: position) }
