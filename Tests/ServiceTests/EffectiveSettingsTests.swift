@@ -55,6 +55,9 @@ import Testing
             #expect(problem?.hasPrefix("\(file): inbox: the inbox ") == true, "\(path)")
             #expect(problem?.contains(" \(word) nearshare's own directory ") == true, "\(path)")
         }
+        // Where it leads is open until the folder exists.
+        let open = try effective("inbox = \"\(scratch("none/../state/nearshare"))\"\n").problems.first
+        #expect(open?.hasPrefix("\(file): inbox: the inbox ") == true && open?.contains("write it without ..") == true)
         #expect(try effective("inbox = \"\(scratch("inbox"))\"\n").problems.isEmpty)
         var options = NodeOptions(radio: nil, log: Logger(label: "test"))
         options.inbox = scratch("state/nearshare")

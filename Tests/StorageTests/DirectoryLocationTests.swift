@@ -26,6 +26,15 @@ struct DirectoryLocationTests {
         #expect(!location("config/own").contains(location("config/other")))
     }
 
+    @Test("P17: a path back from a folder that does not exist leads nowhere yet")
+    func backFromMissing() throws {
+        try scratch.write("state/file", [1])
+        for name in ["none/../state", "none/deep/..", "none/../../other"] { #expect(location(name).isUndecided, "\(name)") }
+        for name in ["state/..", "state/../none", "none/deep", "none/..deep"] {
+            #expect(!location(name).isUndecided, "\(name)")
+        }
+    }
+
     @Test("P17: symbolic links lead to the same directory")
     func links() throws {
         try scratch.write("state/spool/file", [1])

@@ -340,20 +340,26 @@ public final class LocalMachine: Sendable {
     private func inboxPath(_ path: String?) -> String { path ?? configuration.inbox ?? directories.defaultInbox }
 
     /// Checks that files of peers cannot become keys or settings: the inbox is not one of their directories, is not inside one,
-    /// and contains none (P17).
+    /// and contains none (P17). A path that does not decide this yet is refused.
     /// - Parameter path: nil for the configured inbox, which the error then names with its file and key.
     package func requireInbox(_ path: String?) throws(StorageError) {
         let inbox = inboxPath(path)
         try LocalPath.check(inbox)
         let location = DirectoryLocation(path: try AbsolutePath.absolute(inbox))
+        let isConfigured = path == nil && configuration.inbox != nil
+        let origin = isConfigured ? "\(TerminalText.path(directories.configurationFile)): inbox: " : ""
+        guard !location.isUndecided else {
+            throw StorageError(
+                .unsuitable,
+                "\(origin)the inbox \(TerminalText.path(inbox)) contains .. behind a folder that does not exist; write it without .."
+            )
+        }
         for directory in privateDirectories {
             let own = DirectoryLocation(path: directory)
             let relation: String? =
                 own.contains(location)
                 ? location.contains(own) ? "is" : "is inside" : location.contains(own) ? "contains" : nil
             guard let relation else { continue }
-            let isConfigured = path == nil && configuration.inbox != nil
-            let origin = isConfigured ? "\(TerminalText.path(directories.configurationFile)): inbox: " : ""
             throw StorageError(
                 .unsuitable,
                 "\(origin)the inbox \(TerminalText.path(inbox)) \(relation) nearshare's own directory "

@@ -26,6 +26,9 @@ package struct DirectoryLocation: Sendable {
         (self.existing, self.missing) = (existing, missing)
     }
 
+    /// Whether `..` follows a component that does not exist, so that the path leads elsewhere once that exists.
+    package var isUndecided: Bool { missing.contains("..") }
+
     /// Whether another directory is this one, or is inside it.
     package func contains(_ other: DirectoryLocation) -> Bool {
         guard let innermost = existing.first else { return false }
