@@ -338,14 +338,14 @@ class RefusalStory(Story):
             anna.end()
             refused = self.anna.run(*command, "--inbox", "/dev/null")
             self.assertEqual(2, refused.returncode)
-            self.assertIn("--inbox expects a folder; /dev/null is none", refused.stderr.decode())
+            self.assertIn("--inbox expects a folder; /dev/null is not one", refused.stderr.decode())
         folder = self.anna.home / "config/nearshare"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.toml").write_text('inbox = "/dev/null"\n')
         for command in (("receive",), ("mesh", "run")):
             refused = self.anna.run(*command)
             self.assertEqual(2, refused.returncode)
-            self.assertIn("the inbox must be a folder; /dev/null is none", refused.stderr.decode())
+            self.assertIn("the inbox must be a folder; /dev/null is not one", refused.stderr.decode())
         for inbox in (folder, folder.parent, self.anna.home / "state/nearshare/inbox"):
             (folder / "config.toml").write_text(f'inbox = "{inbox}"\n')
             for command in (("receive",), ("mesh", "run"), ("receive", "--inbox", inbox)):

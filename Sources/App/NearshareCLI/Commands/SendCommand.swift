@@ -64,7 +64,7 @@ struct SendCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Time to try again after the connection was lost, 0 to 86400 (default: 120).", valueName: "seconds"),
+            "How long to try again after the connection was lost, 0 to 86400 (default: 120).", valueName: "seconds"),
         transform: RetryArgument.init(parsing:))
     var retry: RetryArgument?
 

@@ -42,7 +42,7 @@ private struct SetupDialogue {
     mutating func run() async throws {
         let name = try await ask("name of this machine, as people nearby see it", current: machine.name().claimed) { text in
             guard let name = NameArgument(argument: text) else {
-                throw InvalidAnswer("a name has 1 to 63 bytes, is visible, and has not the form of an id")
+                throw InvalidAnswer("a name has 1 to 63 bytes, is visible, and is not 16 hexadecimal digits like an id")
             }
             return name.name.claimed
         }

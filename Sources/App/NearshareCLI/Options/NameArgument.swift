@@ -2,7 +2,7 @@ internal import ArgumentParser
 internal import Nearshare
 
 /// A display name of 1 to 63 bytes, with at least one visible character and without control characters and line separators. A name in
-/// the form of an id would select no peer (K2).
+/// the form of an id is read as an id, and would select another peer or none (K2).
 struct NameArgument: ExpressibleByArgument {
     let name: DisplayName
 
@@ -20,5 +20,6 @@ struct NameArgument: ExpressibleByArgument {
     }
 
     static let expected = expecting(
-        "a visible name of 1 to 63 bytes, without line breaks and control characters, that is not in the form of an id")
+        "a visible name of 1 to 63 bytes, without line breaks and control characters, that is not 16 hexadecimal digits like an id"
+    )
 }

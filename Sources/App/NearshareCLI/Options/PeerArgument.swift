@@ -123,23 +123,30 @@ enum PeerArgument {
         guard let first = text.unicodeScalars.first, let last = text.unicodeScalars.last, first != "-", first != "~",
             first != " ", last != " "
         else { return false }
-        return text.unicodeScalars.allSatisfy { scalar in
-            switch scalar.properties.generalCategory {
-            case .lowercaseLetter, .uppercaseLetter, .titlecaseLetter, .otherLetter, .modifierLetter, .decimalNumber,
-                .nonspacingMark, .spacingMark, .otherSymbol:
-                true
-            default: " '’-_.,()&+#@".unicodeScalars.contains(scalar)
-            }
+        return text.unicodeScalars.allSatisfy(isQuotableScalar)
+    }
+
+    /// Whether the scripts of all shells quote a character inside a word.
+    private static func isQuotableScalar(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.properties.generalCategory {
+        case .lowercaseLetter, .uppercaseLetter, .titlecaseLetter, .otherLetter, .modifierLetter, .decimalNumber,
+            .nonspacingMark, .spacingMark, .otherSymbol:
+            true
+        default: " '’-_.,()&+#@".unicodeScalars.contains(scalar)
         }
     }
 
-    /// Whether the script of a shell quotes the text as one word. That of bash escapes each character that the shell would expand; a
-    /// colon and an equals sign separate words for its completion.
+    /// Whether the script of a shell quotes the text as one word.
     static func isQuotable(_ text: String, for shell: CompletionShell?) -> Bool {
-        if isQuotable(text) { return true }
-        guard shell == .bash, let first = text.unicodeScalars.first, first != "-", first != " " else { return false }
+        isQuotable(text) || shell == .bash && isQuotable(inBash: text)
+    }
+
+    /// Whether the script of bash quotes the text as one word. It escapes each character that the shell would expand; a colon and an
+    /// equals sign separate words for its completion.
+    private static func isQuotable(inBash text: String) -> Bool {
+        guard let first = text.unicodeScalars.first, first != "-", first != " " else { return false }
         return text.unicodeScalars.allSatisfy { scalar in
-            scalar != ":" && scalar != "=" && ((0x20...0x7e).contains(scalar.value) || isQuotable("a\(scalar)"))
+            scalar != ":" && scalar != "=" && ((0x20...0x7e).contains(scalar.value) || isQuotableScalar(scalar))
         }
     }
 

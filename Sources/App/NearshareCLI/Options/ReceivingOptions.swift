@@ -18,8 +18,8 @@ struct ReceivingOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Which invitations are accepted (default: the configured policy, or ask; without a terminal those of friends are then "
-                + "accepted without a question).",
+            "Which invitations are accepted (default: the configured policy, or ask; with ask and no terminal, those of friends are "
+                + "accepted).",
             valueName: "policy"))
     var accept: Configuration.Accept?
 
@@ -59,16 +59,16 @@ struct ReceivingOptions: ParsableArguments {
     func validate() throws {
         if update, overwrite { throw ValidationError("--update and --overwrite exclude each other; choose one") }
         if let inbox, LocalPath(inbox).isExistingNonDirectory {
-            throw ValidationError("--inbox expects a folder; \(TerminalText.escaped(inbox, columns: 400)) is none")
+            throw ValidationError("--inbox expects a folder; \(TerminalText.escaped(inbox, columns: 400)) is not one")
         }
     }
 
-    /// Refuses an inbox of the configuration that is no folder: no item can be moved there.
+    /// Refuses an inbox, of the option or the configuration, that is no folder: no item can be moved there.
     func requireInboxFolder() throws {
         let path = try LocalMachine().inbox(inbox, limits: InboxLimits()).path
         guard LocalPath(path).isExistingNonDirectory else { return }
         throw CommandFailure(
-            .usage, "the inbox must be a folder; \(TerminalText.escaped(path, columns: 400)) is none: choose another path")
+            .usage, "the inbox must be a folder; \(TerminalText.escaped(path, columns: 400)) is not one: choose another path")
     }
 
     /// nil where neither option is given.

@@ -19,7 +19,7 @@ func startDecoders() throws -> any WorkerLauncher {
     ])
 }
 
-/// Starts a helper process; the program has one thread.
+/// Starts a helper process. Called while the program has one thread.
 func startHelper(_ routines: [WorkerJob: WorkerRoutine]) throws -> HelperProcess {
     do throws(SystemCallError) {
         return try HelperProcess.start(routines)

@@ -42,7 +42,7 @@ package enum SharedName {
 
     /// The sentence for a peer in range that is used although the user knows other ones by its name, which are away.
     /// - Returns: nil where there are none, and for a peer that is not known.
-    static func notice(
+    static func awayNotice(
         for name: DisplayName, _ id: PeerID, _ trustStatus: TrustStatus, besideKnown away: Set<PeerID>
     ) -> String? {
         guard !away.isEmpty, trustStatus.isKnown else { return nil }

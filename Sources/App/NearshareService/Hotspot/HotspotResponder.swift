@@ -42,7 +42,7 @@ final class HotspotResponder: Sendable {
 
     /// nil where this machine takes part in none.
     private let preparer: HotspotPreparer?
-    /// Whether friends need no answer of the user.
+    /// Whether a friend's hotspot may take this machine off its Wi-Fi without a question (`--leave-wifi`).
     private let leavesWiFi: Bool
     private let state = Mutex(State())
 
@@ -172,7 +172,7 @@ final class HotspotResponder: Sendable {
         switch answer {
         case .yes: return nil
         case .no: return HotspotStep(.abandoned, with: peer.id, because: .declined)
-        // The last two are not offered by this question.
+        // `always` and `part` are not offered by this question.
         case .unwatched, .closed, .always, .part: return HotspotStep(.abandoned, with: peer.id, because: .unavailable)
         case .block:
             context.trust.block(peer)

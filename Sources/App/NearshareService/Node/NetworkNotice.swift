@@ -33,7 +33,7 @@ package struct NetworkNotice: Sendable {
     }
 
     /// The kernel counts an interface as running up to a second after its carrier is there.
-    private static let settlingTime = Duration.milliseconds(1_500)
+    private static let carrierDelay = Duration.milliseconds(1_500)
 
     private let monitor: any NetworkMonitor
     private let interface: String?
@@ -82,12 +82,12 @@ package struct NetworkNotice: Sendable {
     /// Reports the absence of a network, and each change after it, until the task is cancelled.
     package func run() async {
         await withTaskCancellationHandler {
-            guard (try? await Task.sleep(for: Self.settlingTime)) != nil else {
-                // The command ends earlier.
+            guard (try? await Task.sleep(for: Self.carrierDelay)) != nil else {
+                // The command has ended before the network settled: reported now.
                 if known == .available, state == .absent { report(.absent) }
                 return
             }
-            // Without a thread only the lines are missing.
+            // Where no thread starts, only the notices are missing.
             let thread = try? BlockingThread.start { follow() }
             await thread?.join()
         } onCancel: {

@@ -1,7 +1,7 @@
 internal import Nearshare
 internal import Synchronization
 
-/// Counts the requests that a node is replying to, so that it hands its role over between two of them.
+/// Counts the requests that a node is replying to, so that it hands its role over when none is open.
 final class RequestGate: Sendable {
     private struct State {
         var count = 0

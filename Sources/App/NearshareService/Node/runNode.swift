@@ -27,7 +27,7 @@ package func runNode(
     let quota = configuration.peerQuota(maximumPerPeer: options.maximumPerPeer)
     try await withNode(settings) { node in
         let port = configuration.listeningPort(options.port)
-        // Another program may keep the port for good, and a command is waited for.
+        // A daemon waits a second for a port that a command of this user releases; no longer, as another program may keep it.
         let listener =
             isDaemon
             ? try await node.listen(onPort: port, watching: machine.directories.runtime, timeout: .seconds(1))
@@ -46,6 +46,7 @@ package func runNode(
             display: display, feed: feed, hotspot: environment.makeHotspot(options.interface))
         let events = await service.events()
         try await withThrowingTaskGroup(of: Void.self) { group in
+            // The next node listens on the same port.
             group.addTask { try await role.run(service, on: node, listener, closesPort: true) }
             group.addTask { try await controller.serve(listener, on: node) }
             group.addTask {

@@ -1,7 +1,7 @@
 package import Nearshare
 
-/// Serves the user's other commands while a `receive` is the primary node, and after that follows the process that is. When that
-/// process ends without a successor, this one may claim its role.
+/// Serves the user's other commands while a `receive` is the primary node, and after that follows the process that is the primary
+/// node. When that process ends without a successor, this one may claim its role.
 package struct PrimaryRoleFollower: Sendable {
     private let machine: LocalMachine
     private let node: Node

@@ -209,7 +209,7 @@ package struct PeerResolver: Sendable {
             }
             let notice =
                 nodeNotice ?? SharedName.notice(for: key.name, key.id, status, otherCount: namesakes.count)
-                ?? SharedName.notice(for: key.name, key.id, status, besideKnown: known)
+                ?? SharedName.awayNotice(for: key.name, key.id, status, besideKnown: known)
             if let notice { reporter.report(.notice(notice)) }
             return destination
         }

@@ -44,7 +44,7 @@ struct DirectSendOperation: Sendable {
             await prepared?.stop()
             trustStatus = attempt.trustStatus ?? trustStatus
             requester = prepared != nil && attempt.isHotspotUndecided ? requester?.withConsent : nil
-            // Another peer has answered, or nobody: the announcement may be false.
+            // Another peer has answered, or none: the announcement may be false.
             let mayBeElsewhere = attempt.isBroken && !attempt.isEndedInHandshake || !attempt.mismatchedAddresses.isEmpty
             if let failure = attempt.failure, mayBeElsewhere, state.receiver == nil, attempt.receiver == nil,
                 !running.isCancelled

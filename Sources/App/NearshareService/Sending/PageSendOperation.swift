@@ -153,7 +153,7 @@ package final class PageSendOperation: Sendable {
         case .block:
             state.withLock { $0.blocked.insert(request.peer) }
             return false
-        // A browser gets nothing without an answer. The last two are not offered by this question.
+        // A browser gets nothing without an answer. `always` and `part` are not offered by this question.
         case .no, .ended, .unwatched, .closed, .always, .part: return false
         }
     }

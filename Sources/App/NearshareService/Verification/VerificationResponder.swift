@@ -73,7 +73,7 @@ struct VerificationResponder: Sendable {
         case .ended(.declined):
             reporter.report(.warning("not verified: \(VerificationOperation.denialText(of: givenName))"))
         case .ended: reporter.report(.notice("the connection to \(name) ended; nothing was compared"))
-        // A "no" would mean that the codes differ. The last two are not offered by this question.
+        // A "no" would mean that the codes differ. `always` and `part` are not offered by this question.
         case .unwatched, .closed, .always, .part: request.declineUnattended()
         }
     }
