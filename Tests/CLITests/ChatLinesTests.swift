@@ -53,7 +53,7 @@ import Testing
         #expect(escaped.contains(.request(.sendLine("/text", in: anna), .sendLine(anna, "/text"))))
     }
 
-    @Test func `of stored lines the last are written, and of other conversations the notices`() {
+    @Test func `the last stored lines are written, and the notices of other conversations`() {
         var chat = makeChat()
         _ = chat.screen.drainLines(at: chat.now)
         let stored = (1...15).map { message($0, "line \($0)", at: WallTime(milliseconds: Int64($0))) }
