@@ -285,9 +285,30 @@ struct CarryStoryTests {
         let id = network.send("early", from: 0, to: 2)
         network.run(.seconds(60))
         network.clockOffsets = [:]
-        network.run(.seconds(60))
+        network.run(.seconds(120))
         // A neighbour does not change what it carries for others.
         #expect(ahead(network, 0) == [id] && ahead(network, 1).isEmpty)
+    }
+
+    @Test("a clock that is set back is not believed before a neighbour has the same time")
+    func setBackWrongly() {
+        var network = BundleNetwork(3)
+        network.clockOffsets = [0: .seconds(3_600), 1: .seconds(3_600)]
+        network.connect(0, 1)
+        let id = network.send("on time", from: 0, to: 2)
+        network.run(.seconds(60))
+        network.clockOffsets[0] = nil
+        // The mesh accepts no packet from a node whose clock differs.
+        network.tamper = { _, _, _ in nil }
+        network.run(.seconds(120))
+        #expect(ahead(network, 0).isEmpty)
+        network.clockOffsets[0] = .seconds(3_600)
+        network.tamper = nil
+        network.run(.seconds(120))
+        #expect(ahead(network, 0).isEmpty)
+        network.clockOffsets = [:]
+        network.run(.seconds(120))
+        #expect(ahead(network, 0) == [id])
     }
 
     @Test("a readable bundle and an acknowledgement get another time of creation, and a sealed bundle does not")
@@ -305,7 +326,7 @@ struct CarryStoryTests {
         network.run(.seconds(10))
         #expect(network.texts(0).isEmpty)
         network.clockOffsets[1] = nil
-        network.run(.seconds(60))
+        network.run(.seconds(120))
         let early = ahead(network, 1)
         #expect(early.count == 3 && early.contains(sealed) && early.contains(readable))
         let renewed = try early.compactMap { old -> BundleID? in

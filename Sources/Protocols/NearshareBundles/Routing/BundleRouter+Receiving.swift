@@ -7,8 +7,11 @@ extension BundleRouter {
         guard forwarder.isNeighbour(neighbour) else { return }
         switch packet {
         case .copy(let copy): receive(copy, from: neighbour, now: now)
-        case .report(let report): receive(report, from: neighbour, now: now)
+        case .report(let report):
+            confirmClock(now: now)
+            receive(report, from: neighbour, now: now)
         case .receipt(let numbers):
+            confirmClock(now: now)
             for number in numbers {
                 exchange.confirm(number, by: neighbour)
                 apply(forwarder.receiveReceipt(number, from: neighbour, index: &index, now: now), now: now)

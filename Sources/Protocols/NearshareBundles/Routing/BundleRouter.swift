@@ -31,6 +31,8 @@ package struct BundleRouter: Sendable {
     private var timers = DeadlineQueue<RouterTimer>()
     private var reactions: [BundleReaction] = []
     private var isSweepScheduled = false
+    /// Lead of the wall clock over the monotonic one when a neighbour last had this node's time; nil before the first neighbour.
+    private var confirmedClockLead: Int64?
     var clockWarnings = ClockWarnings()
 
     /// - Parameter random: the kernel's in a real node, as keys are drawn from it.
@@ -165,6 +167,7 @@ package struct BundleRouter: Sendable {
         index.setHost(link.host, of: neighbour)
         exchange.addNeighbour(neighbour)
         forwarder.addNeighbour(neighbour, link: link, epidemicByteCount: index.epidemicByteCount, now: now)
+        confirmClock(now: now)
         checkCreationTimes(now: now)
         report(.positionAndSummary, to: neighbour, now: now)
         forwardWaiting(to: neighbour, now: now)
@@ -234,14 +237,30 @@ package struct BundleRouter: Sendable {
         if !index.isEmpty || forwarder.neighbourCount > 0 { scheduleSweep(now: now) }
     }
 
-    /// Looks for this node's own bundles that were created while the clock was ahead. Only while there is a neighbour: it has this
-    /// node's time, or they would ignore each other in the mesh. A clock that is behind until it is set would otherwise turn all times
-    /// of creation back, and what was sent would expire when it is.
+    /// Looks for this node's own bundles that were created while the clock was ahead. Only while there is a neighbour that has this
+    /// node's time. A clock that is behind until it is set would otherwise turn all times of creation back, and what was sent would
+    /// expire when it is, or be delivered again under another id.
     private mutating func checkCreationTimes(now: Moment) {
-        guard forwarder.neighbourCount > 0 else { return }
+        guard forwarder.neighbourCount > 0, !isClockSetBack(now: now) else { return }
         let (ahead, due) = index.markAhead(after: WallTime(milliseconds: now.wall.milliseconds + Self.clockTolerance))
         if !ahead.isEmpty { react(.emit(.createdAhead(ahead))) }
         for id in due { start(id, now: now) }
+    }
+
+    /// Records that a neighbour has this node's time: the mesh accepts no packet from one whose clock differs.
+    mutating func confirmClock(now: Moment) {
+        let wasSetBack = isClockSetBack(now: now)
+        confirmedClockLead = Self.clockLead(now)
+        if wasSetBack { checkCreationTimes(now: now) }
+    }
+
+    /// Whether the wall clock was set back since a neighbour last had this node's time.
+    private func isClockSetBack(now: Moment) -> Bool {
+        confirmedClockLead.map { $0 - Self.clockLead(now) > Self.clockTolerance } ?? false
+    }
+
+    private static func clockLead(_ now: Moment) -> Int64 {
+        now.wall.milliseconds - now.monotonic.nanoseconds / 1_000_000
     }
 
     mutating func scheduleSweep(now: Moment) {
