@@ -6,18 +6,20 @@ internal import NearshareInterfaces
 // Links that peers open: each gets a slot, is told apart by its first bytes, and is served until it ends.
 extension Node {
     /// Lets another process of the user serve the direct links that peers open over TCP.
-    /// - Parameter receiver: nil for none. Returns, after a short while at most, false for a link that the node has to serve.
+    /// - Parameter receiver: nil for none. It is called for a link that has a slot, and returns, after a short while at most, false
+    ///   for one that the node has to serve.
     package func passLinks(to receiver: (@Sendable (PassedLink) async -> Bool)?) {
         state.withLock { $0.linkReceiver = receiver }
     }
 
+    /// - Returns: whether another process serves the link.
     private func passOn(_ link: PrefixedLink) async -> Bool {
-        guard let receiver = state.withLock({ $0.linkReceiver }), let slot = admit(LinkSource(link.remote), link) else {
+        guard let receiver = state.withLock({ $0.linkReceiver }), let passed = PassedLink(link), await receiver(passed) else {
             return false
         }
-        defer { release(slot) }
-        guard let link = PassedLink(link) else { return false }
-        return await receiver(link)
+        // The handshake counts where the link is served.
+        recordHandshake(of: link.remote.host, isKnown: true)
+        return true
     }
 
     /// Serves a link that another process has accepted.
@@ -53,8 +55,7 @@ extension Node {
                     removeUnread(number)
                     switch opening {
                     case .direct(let link):
-                        if queues != nil, await passOn(link) { return }
-                        await serveInTurn(link, queues: queues)
+                        await serveInTurn(link, queues: queues, isPassable: queues != nil)
                     // The mesh has limits of its own: its links take no slot of the direct ones.
                     case .frames(let link): await mesh?.run(over: link)
                     case .nothing: link.close()
@@ -119,11 +120,13 @@ extension Node {
 
     /// Serves a direct link until it ends. It waits first where there are too many handshakes, of its address or in all (R9), without
     /// a slot: others can use it meanwhile, and one that is refused has had its turn as well.
-    private func serveInTurn(_ link: PrefixedLink, queues: Listener.Queues?) async {
+    /// - Parameter isPassable: whether another process of the user may serve it in place of the node.
+    private func serveInTurn(_ link: PrefixedLink, queues: Listener.Queues?, isPassable: Bool = false) async {
         guard await awaitTurn(of: link.link) else { return link.close() }
         guard let slot = admit(LinkSource(link.remote), link) else { return await refuse(link) }
+        defer { release(slot) }
+        if isPassable, await passOn(link) { return }
         await serve(link, slot, queues: queues)
-        release(slot)
     }
 
     /// Waits until a link may begin its handshake.
