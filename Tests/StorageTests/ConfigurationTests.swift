@@ -122,7 +122,7 @@ struct ConfigurationTests {
         #expect(failure?.description.hasPrefix("line 1: inbox: the closing quote is missing") == true)
     }
 
-    @Test("a folder, a FIFO, a link to nowhere, and text that is not UTF-8, are rejected with the path")
+    @Test("a folder, a FIFO, a link to nowhere, and text that is not UTF-8, are rejected; /dev/null is empty")
     func unreadable() throws {
         let scratch = ScratchFolder()
         scratch.makeFolder("folder")
@@ -131,6 +131,8 @@ struct ConfigurationTests {
         mkfifo(scratch("fifo"), 0o600)
         let fifo = #expect(throws: StorageError.self) { try Configuration.read(path: scratch("fifo")) }
         #expect(fifo?.description.hasSuffix("fifo is not a file") == true)
+        #expect(symlink("/dev/null", scratch("none")) == 0)
+        #expect(try Configuration.read(path: scratch("none")) == Configuration())
         #expect(symlink("/nowhere/config", scratch("link")) == 0)
         let link = #expect(throws: StorageError.self) { try Configuration.read(path: scratch("link")) }
         #expect(link?.description.contains("/link, a symbolic link to /nowhere/config: ") == true)

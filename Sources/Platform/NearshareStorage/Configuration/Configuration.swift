@@ -79,8 +79,10 @@ package struct Configuration: Sendable, Hashable {
             let file = try FileDescriptor.openForReading(path: path)
             let status = try file.status()
             guard !status.isFolder else { throw StorageError(.rejected, "\(shown(path)) is a folder") }
-            // A FIFO without a writer would count as an empty file.
-            guard status.isFile else { throw StorageError(.rejected, "\(shown(path)) is not a file") }
+            // A FIFO without a writer would count as an empty file, as /dev/null should.
+            guard status.isFile || status.isCharacterDevice else {
+                throw StorageError(.rejected, "\(shown(path)) is not a file")
+            }
             bytes = try file.read(upTo: maximumByteCount + 1)
         } catch {
             // A link that leads nowhere was made for a file that the user misses.

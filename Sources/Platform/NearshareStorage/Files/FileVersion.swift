@@ -27,4 +27,5 @@ extension stat {
 
     var isFolder: Bool { st_mode & S_IFMT == S_IFDIR }
     var isFile: Bool { st_mode & S_IFMT == S_IFREG }
+    var isCharacterDevice: Bool { st_mode & S_IFMT == S_IFCHR }
 }
