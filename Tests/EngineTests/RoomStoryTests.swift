@@ -256,6 +256,10 @@ import Testing
         #expect(try !isNoticed(own, in: "other", port: 6))
         #expect(try !isNoticed(other, in: room.session.hex, port: 6))
         #expect(try isNoticed(own, in: room.session.hex, port: 6))
+        // The other program has left, or the record was this program's own of the time before it joined again.
+        let key = ServiceSighting.Key(instance: "6", interfaceIndex: 1, isIPv6: false)
+        _ = peers.apply(.gone(key), now: MonotonicInstant(nanoseconds: 0))
+        #expect(!peers.isKeyShared)
     }
 
     @Test("a machine that announces the local id is noticed where it is not this one", arguments: [true, false])

@@ -90,7 +90,7 @@ extension Node {
                         for (peer, addresses) in peers.apply(event, now: settings.clock()) {
                             session.recordFound(peer, at: addresses)
                         }
-                        if peers.isKeyShared { session.recordSharedKey() }
+                        session.recordSharedKey(isShared: peers.isKeyShared)
                         session.memberChange.notifyAll()
                     }
                 } catch {

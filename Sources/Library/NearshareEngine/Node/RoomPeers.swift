@@ -8,8 +8,8 @@ final class RoomPeers: Sendable {
     private struct State {
         var table: NearbyPeerTable
         var candidates: RoomCandidates
-        /// Another program advertises the room with this node's id.
-        var isKeyShared = false
+        /// Records of other programs that advertise the room with this node's id.
+        var sharedKeyRecords: Set<ServiceSighting.Key> = []
     }
 
     private let state: Mutex<State>
@@ -33,9 +33,14 @@ final class RoomPeers: Sendable {
                 // The peer may have replaced the record of this room by one of another room.
                 event = .gone(seen.key)
             } else if record?.id == own, seen.address.port != port {
-                state.withLock { $0.isKeyShared = true }
+                state.withLock { state in
+                    if state.sharedKeyRecords.count < Self.maximumSharedKeyRecordCount {
+                        state.sharedKeyRecords.insert(seen.key)
+                    }
+                }
             }
         }
+        if case .gone(let key) = event { state.withLock { _ = $0.sharedKeyRecords.remove(key) } }
         return state.withLock { state in
             state.table.apply(event).map { change in
                 let peer = change.peer
@@ -49,8 +54,11 @@ final class RoomPeers: Sendable {
         }
     }
 
-    /// Whether another program, on this machine or another one, has advertised the room with this node's id. Any host can claim that.
-    var isKeyShared: Bool { state.withLock(\.isKeyShared) }
+    /// Whether another program, on this machine or another one, advertises the room with this node's id. Any host can claim that.
+    var isKeyShared: Bool { state.withLock { !$0.sharedKeyRecords.isEmpty } }
+
+    /// Limit on these records, which any host can send.
+    private static let maximumSharedKeyRecordCount = 16
 
     func next(now: MonotonicInstant, isMember: (PeerID) -> Bool) -> NearbyPeer? {
         state.withLock { state in

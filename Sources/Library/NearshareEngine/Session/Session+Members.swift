@@ -195,12 +195,12 @@ extension Session {
         if state.withLock(\.isLeaving) { progress.notifyAll() }
     }
 
-    /// Records that another program advertises the room of this session with this node's id. The session ends where the members say
-    /// that this program has taken its place.
-    func recordSharedKey() {
+    /// Records whether another program advertises the room of this session with this node's id. The session ends where one does, and
+    /// the members say that it has taken this program's place.
+    func recordSharedKey(isShared: Bool = true) {
         let isReplaced = state.withLock { state in
-            state.isKeyShared = true
-            return !state.isOver && state.isReplaced && state.members.links.isEmpty
+            state.isKeyShared = isShared
+            return isShared && !state.isOver && state.isReplaced && state.members.links.isEmpty
         }
         if isReplaced { end(Self.replacedError) }
     }
