@@ -81,15 +81,12 @@ extension Messenger {
     /// present time before.
     private func dispatchInRange(_ message: ChatMessage) throws(StorageError) {
         let now = node.wallClock()
-        guard message.when.milliseconds > now.milliseconds + Self.maximumLead else { return try dispatch(message) }
+        guard message.when.milliseconds > now.milliseconds + BundleRouter.clockTolerance else { return try dispatch(message) }
         try store.setTime(now, of: message.id, in: message.conversation)
         var message = message
         message.when = now
         try dispatch(message)
     }
-
-    /// Limit on the lead of a line's time over the clock, in milliseconds: beyond it bundles are refused, too.
-    private static let maximumLead: Int64 = 600_000
 
     private func send(_ texts: [MeshPrivateMessage], of message: ChatMessage, to peer: PeerID) {
         do throws(MeshSendError) {
@@ -167,7 +164,7 @@ extension Messenger {
     /// Sends again what was created while the clock was ahead: receivers refuse it until that time comes. Lines are sealed again, in
     /// their order, and readable messages are signed again. Another sealed message waits for its time.
     func renew(_ bundles: [BundleID]) throws(StorageError) {
-        var rest = bundles
+        var rest = Set(bundles)
         try dispatching.withLock { _ throws(StorageError) in
             for line in try store.pendingMessages() {
                 let old = line.parts.compactMap { $0.isBundle ? BundleID(hex: $0.id) : nil }.filter { rest.contains($0) }
@@ -175,7 +172,7 @@ extension Messenger {
                 guard !old.isEmpty, case .peer(let peer) = line.message.conversation, endpointKeys(of: peer) != nil else {
                     continue
                 }
-                rest.removeAll { old.contains($0) }
+                rest.subtract(old)
                 for id in old {
                     finish(id)
                     messages.discard(id)
@@ -184,7 +181,7 @@ extension Messenger {
             }
         }
         var waitingCount = 0
-        for id in rest {
+        for id in bundles where rest.contains(id) {
             if messages.isDirect(id) {
                 // A direct one is outdated after a minute. Its line was sent again at the start.
                 if !sendByMesh(insteadOf: id) { subscribers.publish(.changed(original(of: id), .failed(Self.aheadReason))) }

@@ -29,7 +29,7 @@ struct MessengerInputQueue: Sendable {
 
     mutating func resume(_ lines: [PendingMessage]) { urgent.append(.resume(lines)) }
 
-    /// Adds bundles to renew. Never dropped: each bundle of this node is reported once.
+    /// Adds bundles to renew. Never dropped: there are at most as many as bundles of this node in the store.
     mutating func renew(_ bundles: [BundleID]) { urgent.append(.renew(bundles)) }
 
     /// Adds an event. Beyond the capacity it is dropped, or the latest public text of the source that has most: a peer sends a

@@ -206,5 +206,5 @@ extension BundleRouter {
     }
 
     /// Limit on the lead of a sender's clock, in milliseconds.
-    static let clockTolerance: Int64 = 600_000
+    package static let clockTolerance: Int64 = 600_000
 }
