@@ -459,7 +459,7 @@ import Testing
                 if isFull {
                     #expect(end == .full)
                 } else if case .unavailable(let text)? = end {
-                    #expect(!text.contains("full"))
+                    #expect(!text.contains("full") && text.contains("withdrawn") == (frame == frames[1]))
                 } else {
                     Issue.record("\(String(describing: end))")
                 }

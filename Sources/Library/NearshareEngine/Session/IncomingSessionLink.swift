@@ -169,6 +169,7 @@ final class IncomingSessionLink: Sendable {
 
     private static let withdrawn = SessionError.unavailable(
         "the invitation was withdrawn: the inviting user has not confirmed this machine's key in time, or has cancelled")
+    private static let closed = SessionError.unavailable("the inviting peer has left before both were members of the session")
 
     /// Ends the invitation at its expiry. No effect once it is answered.
     func expire() {
@@ -219,7 +220,7 @@ final class IncomingSessionLink: Sendable {
         session.remove(sessionLink, after: reason)
         // The peer has closed the link, and not lost it, before it has joined: the same as if it had withdrawn its invitation.
         guard case .closure(.closed(by: .remote, _)) = reason, session.undoAdmission(by: sessionLink) else { return }
-        if session.room == nil, session.members.isEmpty { session.end(Self.withdrawn) }
+        if session.room == nil, session.members.isEmpty { session.end(Self.closed) }
     }
 }
 
