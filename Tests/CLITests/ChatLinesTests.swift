@@ -53,7 +53,58 @@ import Testing
         #expect(escaped.contains(.request(.sendLine("/text", in: anna), .sendLine(anna, "/text"))))
     }
 
-    @Test func `the last stored lines are written, and the notices of other conversations`() {
+    private func sentLines(_ reactions: [ChatScreen.Reaction]) -> [String] {
+        reactions.compactMap { if case .request(.sendLine(let text, _), _) = $0 { text } else { nil } }
+    }
+
+    private func contact(_ name: String, _ status: TrustStatus = .new) -> Contact {
+        Contact(
+            id: ChatTyping.peerID, name: DisplayName(truncating: name)!, trustStatus: status, isNear: true,
+            software: .nearshare, hasKeys: true)
+    }
+
+    /// A chat with a peer that was not found.
+    private func makeWaitingChat() -> ChatTyping {
+        var chat = ChatTyping(.peer("anna"), isPlain: true)
+        chat.handle(.replied(.lookup("anna"), .failure(ControlFailure(.peerNotFound, "anna was not found"))))
+        return chat
+    }
+
+    @Test("K2: a line that may have been begun before a new peer took the name is sent once an empty line confirms it")
+    func newPeerMeanwhile() {
+        var chat = makeWaitingChat()
+        chat.handle(.event(.contacts([contact("anna")])))
+        // Each was begun before the name was taken.
+        for line in ["the code is 1234", "/send plan.txt", "/fav", "keep it secret"] {
+            let reactions = chat.type(line)
+            #expect(reactions.isEmpty)
+        }
+        let lines = chat.screen.drainLines(at: chat.now).joined(separator: "\n")
+        #expect(lines.contains("is new here, and was found meanwhile"), "\(lines)")
+        let confirmed = chat.type("")
+        #expect(sentLines(confirmed) == ["keep it secret"])
+        let next = chat.type("next")
+        #expect(sentLines(next) == ["next"])
+    }
+
+    @Test("K2: behind a line that waited for a name, the next one is held back from a new peer as well")
+    func newPeerForWaitingLines() {
+        var chat = makeWaitingChat()
+        chat.type("one")
+        let found = chat.handle(.event(.contacts([contact("anna")])))
+        let second = chat.type("one more")
+        #expect(sentLines(found + second).isEmpty)
+        let confirmed = chat.type("")
+        #expect(sentLines(confirmed) == ["one more"])
+        var known = makeWaitingChat()
+        known.handle(.stored(name: "anna", [ChatTyping.peerID]))
+        known.type("two")
+        let sent = known.handle(.event(.contacts([contact("anna", .known(.seen, isFriend: false))])))
+        let next = known.type("three")
+        #expect(sentLines(sent) == ["two"] && sentLines(next) == ["three"])
+    }
+
+    @Test func `of stored lines the last are written, and of other conversations the notices`() {
         var chat = makeChat()
         _ = chat.screen.drainLines(at: chat.now)
         let stored = (1...15).map { message($0, "line \($0)", at: WallTime(milliseconds: Int64($0))) }

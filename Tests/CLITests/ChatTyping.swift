@@ -23,6 +23,7 @@ struct ChatTyping {
     @discardableResult
     mutating func type(_ text: String) -> [ChatScreen.Reaction] {
         screen.recordDrawn()
+        if screen.settings.isPlain { return screen.enter(line: text, at: now) }
         return screen.handle(.key(.text(text)), at: now) + screen.handle(.key(.enter), at: now)
     }
 

@@ -41,11 +41,30 @@ extension ChatScreen {
         return rows > 0 && isAtTop ? loadOlder() : []
     }
 
+    /// Enters a line that was typed as a whole. It replaces a line that was held back; an empty line confirms that one.
+    mutating func enter(line: String, at now: WallTime) -> [Reaction] {
+        var reactions: [Reaction] = []
+        if !line.isEmpty {
+            reactions += handle(.key(.control("u")), at: now)
+            reactions += handle(.key(.paste(line)), at: now)
+        }
+        return reactions + handle(.key(.enter), at: now)
+    }
+
+    /// Whether a line goes to the peer of the conversation, or makes it a friend.
+    private static func concernsPeer(_ line: String) -> Bool {
+        guard line.hasPrefix("/"), !line.hasPrefix("//") else { return true }
+        let command = ChatScreenCommand(line.prefix { !$0.isWhitespace })
+        return command == .send || command == .befriend
+    }
+
     private mutating func enter(at now: WallTime) -> [Reaction] {
         var text = views.visible.editor.submit()
         if let unconfirmed, unconfirmed.command != text { self.unconfirmed = nil }
         guard text.contains(where: { !$0.isWhitespace }) else { return [] }
-        if let held = views.visible.removeHeldLine(), text != held, text.contains(held) {
+        let held = views.visible.removeHeldLine()
+        // A plain line has replaced the one that was held back.
+        if let held, text != held, text.contains(held), !settings.isPlain {
             views.visible.putBack(text)
             addNotice("the line that was held back is in front of this: press Enter again to send both as one", at: now)
             return []
@@ -53,6 +72,14 @@ extension ChatScreen {
         if hasNodeEnded, !text.hasPrefix("/") || text.hasPrefix("//") {
             addNotice("not sent: \(Self.nodeEndedNotice); \(unsentAdvice)", at: now)
             return []
+        }
+        if let sentence = views.visible.newPeerSentence, Self.concernsPeer(text) {
+            guard text == held else {
+                views.visible.putBack(text)
+                addNotice("\(sentence), and was found meanwhile: press Enter again to send this line", at: now)
+                return []
+            }
+            views.visible.newPeerSentence = nil
         }
         if text.hasPrefix("//") {
             text.removeFirst()

@@ -82,8 +82,9 @@ extension ChatScreen {
         _ name: String, at index: Int, as contact: Contact, news: String? = nil, at now: WallTime
     ) -> [Reaction] {
         let conversation = Conversation.peer(contact.id)
-        let lines = views[index].lookup?.lines ?? []
-        let isExpected = Self.isExpected(contact, by: views[index].lookup)
+        let lookup = views[index].lookup
+        let lines = lookup?.lines ?? []
+        let isExpected = Self.isExpected(contact, by: lookup)
         let isVisible = views.visibleIndex == index
         let target = views.resolve(at: index, as: conversation)
         if let news { views[target].addNotice(news, at: now) }
@@ -98,12 +99,16 @@ extension ChatScreen {
         if isExpected {
             return reactions + lines.map { .request(.sendLine($0, in: conversation), .sendLine(conversation, $0)) }
         }
+        let shown = "\(contact.name.quoted(of: contact.id)) (\(contact.id.hex))"
+        let reason = Self.isKnown(contact) ? "was not known by that name" : "is new here"
+        // A line may be half typed in the terminal, where the screen does not see it.
+        if settings.isPlain, !lines.isEmpty || lookup?.isRunning != true {
+            views[target].newPeerSentence = "\(shown) \(reason)"
+        }
         guard let first = lines.first else { return reactions }
         announcedPeers.insert(contact.id, named: name)
-        let shown = "\(contact.name.quoted(of: contact.id)) (\(contact.id.hex))"
         let hasDraft = !views[target].editor.isEmpty
         let advice = hasDraft ? "Up shows your lines" : "Enter sends the line below, Up shows your other lines"
-        let reason = Self.isKnown(contact) ? "was not known by that name" : "is new here"
         views[target].addNotice("\(shown) \(reason); nothing was sent. \(advice)", at: now)
         for line in lines { views[target].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
         if !hasDraft { views[target].putBack(Self.typed(first)) }

@@ -223,16 +223,6 @@ final class ChatTerminal: Sendable {
         return lineReader == nil ? size : TerminalSize(columns: size.columns, rows: Self.plainRowCount)
     }
 
-    /// Enters a line as a whole: in place of one that was held back, unless it is empty, which confirms that one.
-    private func enter(_ line: String, _ screen: inout ChatScreen) -> [ChatScreen.Reaction] {
-        var reactions: [ChatScreen.Reaction] = []
-        if !line.isEmpty {
-            reactions += screen.handle(.key(.control("u")), at: now)
-            reactions += screen.handle(.key(.paste(line)), at: now)
-        }
-        return reactions + screen.handle(.key(.enter), at: now)
-    }
-
     private func handle(_ input: Input, _ state: inout RunState, _ group: inout DiscardingTaskGroup) -> [ChatScreen.Reaction] {
         switch input {
         case .nodeEvent(let event, _): return handle(.screen(.event(event)), &state, &group)
@@ -248,7 +238,7 @@ final class ChatTerminal: Sendable {
         case .keyboardBytes(let bytes):
             let keys = bytes.isEmpty ? state.decoder.flush() : state.decoder.receive(bytes)
             return keys.flatMap { state.screen.handle(.key($0), at: now) }
-        case .line(let line): return enter(line, &state.screen)
+        case .line(let line): return state.screen.enter(line: line, at: now)
         case .inputEnded where follows: break
         case .inputEnded:
             // No second Ctrl-D can confirm that lines are dropped, which the first has said.
