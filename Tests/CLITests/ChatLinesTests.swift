@@ -104,6 +104,32 @@ import Testing
         #expect(sentLines(sent) == ["two"] && sentLines(next) == ["three"])
     }
 
+    @Test func `the end of the input waits for a running search, and drops no line in silence`() {
+        let found = contact("anna", .known(.seen, isFriend: false))
+        let missing = ControlFailure(.peerNotFound, "anna was not found")
+        let outcomes: [(Result<ControlReply, ControlFailure>, sent: [String], unsent: [String])] = [
+            (.success(.contact(found)), ["one"], []), (.success(.contact(contact("anna"))), [], ["not sent: one"]),
+            (.failure(missing), [], ["not sent: one"]),
+            (.failure(ControlFailure(.ambiguous, "anna matches several peers")), [], ["not sent: one"]),
+        ]
+        for (result, sent, unsent) in outcomes {
+            var chat = ChatTyping(.peer("anna"), isPlain: true)
+            chat.type("one")
+            let ending = chat.handle(.inputEnded)
+            #expect(!ending.contains(.quit))
+            let reactions = chat.handle(.replied(.lookup("anna"), result))
+            #expect(reactions.last == .quit && sentLines(reactions) == sent)
+            #expect(chat.screen.unsentLines == unsent)
+        }
+        var waiting = makeWaitingChat()
+        waiting.type("two")
+        let ending = waiting.handle(.inputEnded)
+        #expect(ending == [.quit] && waiting.screen.unsentLines == ["not sent: two"])
+        var idle = makeChat()
+        let end = idle.handle(.inputEnded)
+        #expect(end == [.quit] && idle.screen.unsentLines.isEmpty)
+    }
+
     @Test func `of stored lines the last are written, and of other conversations the notices`() {
         var chat = makeChat()
         _ = chat.screen.drainLines(at: chat.now)

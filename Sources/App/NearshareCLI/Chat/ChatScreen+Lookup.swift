@@ -110,7 +110,7 @@ extension ChatScreen {
         let hasDraft = !views[target].editor.isEmpty
         let advice = hasDraft ? "Up shows your lines" : "Enter sends the line below, Up shows your other lines"
         views[target].addNotice("\(shown) \(reason); nothing was sent. \(advice)", at: now)
-        for line in lines { views[target].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now) }
+        for line in lines { addUnsent(line, in: target, at: now) }
         if !hasDraft { views[target].putBack(Self.typed(first)) }
         return reactions
     }
@@ -122,6 +122,8 @@ extension ChatScreen {
         (lookup.isRunning, lookup.isWaiting) = (false, true)
         views[index].setLookup(lookup)
         views[index].addNotice(reason, at: now)
+        // The chat ends now.
+        if hasInputEnded { return }
         let shown = TerminalText.escaped(name, columns: 40)
         let awaited = name == settings.ownName?.claimed ? "another peer called \(shown)" : shown
         views[index].addNotice("what you write here waits until \(awaited) is near, or this chat ends", at: now)
@@ -184,7 +186,9 @@ extension ChatScreen {
         let owners = NameMatch(of: name, among: contacts.values.filter(\.trustStatus.isBlocked)).candidates
         let selector: String? = shown == name ? name : owners.count == 1 ? owners.first?.id.hex : nil
         let advice = selector.map { "/unblock \($0)" } ?? "/unblock it by its id, which `nearshare peers` lists"
-        addNotice("\(shown) is blocked; \(advice)\(unsent)", at: now)
+        let notice = "\(shown) is blocked; \(advice)\(unsent)"
+        addNotice(notice, at: now)
+        if !lines.isEmpty { recordUnsent(notice) }
     }
 
     private static func isKnown(_ contact: Contact) -> Bool {

@@ -107,7 +107,7 @@ extension ChatScreen {
             views[index].setLookup(ConversationView.Lookup(name: name, isRunning: false))
             views[index].addNotice(reason, at: now)
             for line in lines {
-                views[index].addNotice("not sent: \(TerminalText.escaped(line, columns: 200))", at: now)
+                addUnsent(line, in: index, at: now)
                 views[index].editor.recordUnsent(Self.typed(line))
             }
         case .cancel(let conversation), .clear(let conversation), .search(let conversation, _):

@@ -90,6 +90,8 @@ struct ChatScreen: Sendable {
         case network(NetworkNotice.State)
         /// A voice note could not be played.
         case playbackFailed(Conversation?, reason: String)
+        /// The user has ended the input of plain lines.
+        case inputEnded
         /// The node has stopped for good.
         case nodeEnded
         /// The node has stopped, and another one has taken over.
@@ -138,6 +140,10 @@ struct ChatScreen: Sendable {
     private(set) var hasNodeEnded = false
     /// Whether the user was warned that quitting drops lines whose peer is not found yet; another such line resets it.
     var hasWarnedOfQuitting = false
+    /// Whether the input of plain lines has ended, and the chat has not yet.
+    private(set) var hasInputEnded = false
+    /// The lines that were not sent after the end of the input; escaped for a terminal.
+    private(set) var unsentLines: [String] = []
     /// The command that is done when the user enters it again, and its conversation.
     var unconfirmed: (command: String, conversation: Conversation?)?
     /// The items that were written as plain lines.
@@ -191,6 +197,32 @@ struct ChatScreen: Sendable {
         let reactions = react(to: input, at: now)
         addSharedNameNotice(at: now)
         return reactions + refreshContacts(after: input, at: now) + markVisibleRead() + recallPeers()
+            + quitAfterInput(at: now)
+    }
+
+    /// Ends the command once its input has ended and no search runs for which lines wait: no further input can confirm that they are
+    /// dropped.
+    private mutating func quitAfterInput(at now: WallTime) -> [Reaction] {
+        guard hasInputEnded, !views.openLookups.contains(where: { $0.isRunning && !$0.lines.isEmpty }) else { return [] }
+        for index in views.indices {
+            guard let lookup = views[index].lookup else { continue }
+            views[index].setLookup(ConversationView.Lookup(name: lookup.name, isRunning: false))
+            for line in lookup.lines { addUnsent(line, in: index, at: now) }
+        }
+        hasInputEnded = false
+        return [.quit]
+    }
+
+    /// Adds a notice that a line was not sent. Where the input has ended, the command ends with it, too.
+    mutating func addUnsent(_ line: String, in index: Int, at now: WallTime) {
+        let text = "not sent: \(TerminalText.escaped(line, columns: 200))"
+        views[index].addNotice(text, at: now)
+        recordUnsent(text)
+    }
+
+    /// Records the sentence about lines that were not sent, for the end of the command, where the input has ended.
+    mutating func recordUnsent(_ sentence: String) {
+        if hasInputEnded { unsentLines.append(sentence) }
     }
 
     /// Adds a notice, once, that lines of the visible conversation wait for a peer that is away, while another device with its name
@@ -273,6 +305,9 @@ struct ChatScreen: Sendable {
         case .network(let state):
             if state != network { addNotice(state.text, in: views.visible.conversation, at: now) }
             network = state
+            return []
+        case .inputEnded:
+            hasInputEnded = true
             return []
         case .nodeEnded:
             for lookup in views.openLookups { failed(.lookup(lookup.name), "the node has stopped", at: now) }

@@ -193,6 +193,7 @@ final class ChatTerminal: Sendable {
             // Restores the terminal before pending requests end.
             FullScreen.leave()
         }
+        state.unsent += state.screen.unsentLines
         if state.pendingCount > 0 {
             state.unsent.append("the node has not confirmed what was sent last")
             // Ends the wait for replies of a node that hangs.
@@ -240,10 +241,7 @@ final class ChatTerminal: Sendable {
             return keys.flatMap { state.screen.handle(.key($0), at: now) }
         case .line(let line): return state.screen.enter(line: line, at: now)
         case .inputEnded where follows: break
-        case .inputEnded:
-            // No second Ctrl-D can confirm that lines are dropped, which the first has said.
-            let reactions = state.screen.handle(.key(.control("c")), at: now)
-            return reactions.contains(.quit) ? reactions : reactions + state.screen.handle(.key(.control("c")), at: now)
+        case .inputEnded: return state.screen.handle(.inputEnded, at: now)
         case .resized:
             state.drawnFrame = nil
             return state.screen.handle(.resized(size), at: now)
