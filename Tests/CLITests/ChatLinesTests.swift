@@ -130,6 +130,20 @@ import Testing
         #expect(end == [.quit] && idle.screen.unsentLines.isEmpty)
     }
 
+    @Test func `unread lines are written however many there are, because their authors learn that they were read`() {
+        var chat = makeChat()
+        let stored = (1...30).map { number in
+            ChatMessage(
+                number: number, id: "m\(number)", conversation: anna, author: ChatTyping.peerID,
+                authorName: DisplayName(truncating: "anna"), text: "line \(number)",
+                when: WallTime(milliseconds: Int64(number)),
+                status: number > 10 ? .delivered : .read)
+        }
+        chat.handle(.replied(.history(anna), .success(.chatMessages(stored))))
+        let shown = chat.screen.drainLines(at: chat.now).filter { $0.contains("anna: line") }
+        #expect(shown.count == 20 && shown.first?.contains("line 11") == true, "\(shown)")
+    }
+
     @Test func `of stored lines the last are written, and of other conversations the notices`() {
         var chat = makeChat()
         _ = chat.screen.drainLines(at: chat.now)

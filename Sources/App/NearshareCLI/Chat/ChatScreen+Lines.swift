@@ -11,10 +11,24 @@ extension ChatScreen {
         fileprivate var heading = ""
         /// The delivery states of the user's messages that can still change.
         fileprivate var statuses: [String: MessageStatus] = [:]
+        /// The stored messages that were unread when they were loaded, and are not written yet.
+        fileprivate var unread: Set<String> = []
         /// The transfers whose end was not written.
         fileprivate var transfers: Set<TransferStatus.ID> = []
         /// The conversations whose unread lines were mentioned.
         fileprivate var mentioned: Set<Conversation> = []
+
+        /// Records which messages are unread: they are written, however many there are, because their authors learn it.
+        mutating func recordUnread(among messages: [ChatMessage]) {
+            for message in messages where message.isUnread { unread.insert(message.id) }
+        }
+
+        /// Records that a stored message is written or left out.
+        /// - Returns: whether it was unread.
+        fileprivate mutating func removeUnread(_ item: ConversationView.Item) -> Bool {
+            guard case .message(let message) = item.content else { return false }
+            return unread.remove(message.id) != nil
+        }
     }
 
     /// The lines of what is new since the last call: all of the visible conversation, and the notices of the others, which may
@@ -77,8 +91,11 @@ extension ChatScreen {
         for index in fresh {
             let item = view.items[index]
             record(item)
-            if skippedCount > 0, !item.content.isSentence, item.when < start {
-                skippedCount -= 1
+            let isUnread = written.removeUnread(item)
+            let isSkipped = skippedCount > 0 && !item.content.isSentence && item.when < start
+            if isSkipped { skippedCount -= 1 }
+            if isSkipped, !isUnread {
+                continue
             } else if isVisible {
                 lines += self.lines(of: index, in: view, columns: columns).map(\.plainText)
             } else if case .notice(let text, _) = item.content {
@@ -130,6 +147,11 @@ extension ChatScreen {
 extension ConversationView.Content {
     /// Whether it is a sentence of this program.
     fileprivate var isSentence: Bool { if case .notice = self { true } else { false } }
+}
+
+extension ChatMessage {
+    /// Whether it is a message of another author that was not shown.
+    fileprivate var isUnread: Bool { !isLocal && status < .read }
 }
 
 extension MessageStatus {

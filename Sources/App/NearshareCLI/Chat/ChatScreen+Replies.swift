@@ -44,6 +44,7 @@ extension ChatScreen {
         case (.history(let conversation), .chatMessages(let messages)):
             guard let index = views.index(of: conversation) else { return [] }
             let isNewest = views[index].history == .loadingNewest
+            if settings.isPlain { written.recordUnread(among: messages) }
             views[index].endLoading((messages, isLast: messages.count < Self.historyPageCount))
             if isNewest, index == views.visibleIndex { showOpenOffers(at: now) }
             guard isNewest, case .peer(let peer) = conversation else { return [] }
