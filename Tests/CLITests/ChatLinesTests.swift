@@ -28,6 +28,10 @@ import Testing
         #expect(sent.last == "12:00 you: hello waiting")
         let unchanged = chat.screen.drainLines(at: chat.now)
         #expect(unchanged.isEmpty)
+        chat.handle(
+            .event(.chatMessageChanged(id: "m1", conversation: anna, status: .waiting, reason: "the clocks differ")))
+        let delayed = chat.screen.drainLines(at: chat.now)
+        #expect(delayed == ["12:00 * waiting: the clocks differ: hello"])
         for status in [MessageStatus.delivered, .read] {
             chat.handle(.event(.chatMessageChanged(id: "m1", conversation: anna, status: status, reason: nil)))
             let changed = chat.screen.drainLines(at: chat.now)

@@ -6,11 +6,17 @@ internal import NearshareTerminal
 extension ChatScreen {
     /// The items that ``drainLines(at:)`` has returned, as far as they can change.
     struct WrittenLines: Sendable {
+        /// A delivery state, and its reason where it has one.
+        fileprivate struct Delivery: Sendable, Hashable {
+            var status: MessageStatus
+            var reason: String?
+        }
+
         /// The time of the first lines; nil before.
         fileprivate var start: WallTime?
         fileprivate var heading = ""
-        /// The delivery states of the user's messages that can still change.
-        fileprivate var statuses: [String: MessageStatus] = [:]
+        /// The written delivery states of the user's messages that can still change.
+        fileprivate var deliveries: [String: Delivery] = [:]
         /// The stored messages that were unread when they were loaded, and are not written yet.
         fileprivate var unread: Set<String> = []
         /// The transfers whose end was not written.
@@ -90,7 +96,7 @@ extension ChatScreen {
         var skippedCount = max(0, storedCount - settings.historyLimit)
         for index in fresh {
             let item = view.items[index]
-            record(item)
+            record(item, in: view)
             let isUnread = written.removeUnread(item)
             let isSkipped = skippedCount > 0 && !item.content.isSentence && item.when < start
             if isSkipped { skippedCount -= 1 }
@@ -106,10 +112,10 @@ extension ChatScreen {
     }
 
     /// Records a written item that can change.
-    private mutating func record(_ item: ConversationView.Item) {
+    private mutating func record(_ item: ConversationView.Item, in view: ConversationView) {
         switch item.content {
         case .message(let message) where message.isLocal && !message.status.isFinal:
-            written.statuses[message.id] = message.status
+            written.deliveries[message.id] = .init(status: message.status, reason: view.reasons[message.id])
         case .transfer(let transfer) where transfer.outcome == nil: written.transfers.insert(transfer.id)
         default: break
         }
@@ -120,8 +126,9 @@ extension ChatScreen {
         let text: String
         switch item.content {
         case .message(let message):
-            guard let former = written.statuses[message.id], former != message.status else { return nil }
-            written.statuses[message.id] = message.status.isFinal ? nil : message.status
+            let delivery = WrittenLines.Delivery(status: message.status, reason: view.reasons[message.id])
+            guard let former = written.deliveries[message.id], former != delivery else { return nil }
+            written.deliveries[message.id] = message.status.isFinal ? nil : delivery
             text = "\(status(message, view).plainText): \(TerminalText.escaped(message.text, columns: 40))"
         case .transfer(let transfer):
             guard transfer.outcome != nil, written.transfers.remove(transfer.id) != nil else { return nil }
