@@ -69,7 +69,7 @@ import Testing
 
     /// A chat with a peer that was not found.
     private func makeWaitingChat() -> ChatTyping {
-        var chat = ChatTyping(.peer("anna"), isPlain: true)
+        var chat = ChatTyping(.peer("anna"), columns: 200, isPlain: true)
         chat.handle(.replied(.lookup("anna"), .failure(ControlFailure(.peerNotFound, "anna was not found"))))
         return chat
     }
@@ -117,7 +117,7 @@ import Testing
             (.failure(ControlFailure(.ambiguous, "anna matches several peers")), [], ["not sent: one"]),
         ]
         for (result, sent, unsent) in outcomes {
-            var chat = ChatTyping(.peer("anna"), isPlain: true)
+            var chat = ChatTyping(.peer("anna"), columns: 200, isPlain: true)
             chat.type("one")
             let ending = chat.handle(.inputEnded)
             #expect(!ending.contains(.quit))
@@ -148,7 +148,20 @@ import Testing
         #expect(shown.count == 20 && shown.first?.contains("line 11") == true, "\(shown)")
     }
 
-    @Test func `of stored lines the last are written, and of other conversations the notices`() {
+    @Test func `no advice names a key or command that plain lines do not have`() {
+        var chat = makeWaitingChat()
+        for line in ["one", "two", "/clear", "three", "four"] { chat.type(line) }
+        chat.handle(.event(.contacts([contact("anna")])))
+        for line in ["", "/help", "/send"] { chat.type(line) }
+        chat.handle(.replied(.sendLine(anna, "five"), .failure(ControlFailure(.gone, "the node has ended"))))
+        let lines = chat.screen.drainLines(at: chat.now)
+        let all = lines.joined(separator: "\n")
+        for words in ["Up ", "Tab", "Ctrl-C", "/voice", "/play"] { #expect(!all.contains(words), "\(all)") }
+        #expect(lines.contains { $0.contains("An empty line sends the first of these") }, "\(all)")
+        #expect(lines.contains { $0.contains("missing file: /send FILE") }, "\(all)")
+    }
+
+    @Test func `the last stored lines are written, and the notices of other conversations`() {
         var chat = makeChat()
         _ = chat.screen.drainLines(at: chat.now)
         let stored = (1...15).map { message($0, "line \($0)", at: WallTime(milliseconds: Int64($0))) }

@@ -69,6 +69,11 @@ import Testing
             return
         }
         #expect(failure.kind == .storage && failure.description == "no such file or directory; Tab completes names")
+        guard case .failure(let plain) = PathCompletion(hasTabKey: false).resolve(scratch("missing.txt")) else {
+            Issue.record("a missing file was found")
+            return
+        }
+        #expect(plain.description == "no such file or directory")
         guard case .failure(let other) = completion.resolve(scratch("notes.txt/x")) else {
             Issue.record("a file has no entries")
             return

@@ -146,7 +146,7 @@ extension ChatScreen {
         }
         switch command {
         case .quit: return quit(at: now)
-        case .help: for line in Self.help + (settings.isPlain ? [] : Self.keyHelp) { addNotice(line, at: now) }
+        case .help: for line in help { addNotice(line, at: now) }
         case .who: who(at: now)
         case .verify: return verify(argument, at: now)
         case .public: return show(.publicRoom, at: now)
@@ -338,7 +338,7 @@ extension ChatScreen {
     private mutating func send(_ argument: String, at now: WallTime) -> [Reaction] {
         let (path, isEncrypted) = Self.file(of: argument)
         guard !path.isEmpty else {
-            addNotice("missing file: /send FILE; Tab completes its name", at: now)
+            addNotice("missing file: /send FILE\(settings.isPlain ? "" : "; Tab completes its name")", at: now)
             return []
         }
         if views.visible.conversation == .publicRoom {
@@ -387,14 +387,16 @@ extension ChatScreen {
         return nil
     }
 
-    static let help =
-        ChatScreenCommand.allCases.map(\.help) + [
-            "//TEXT: send a text that starts with /"
-        ]
+    /// The lines of /help. A terminal of plain lines neither records nor plays, and has no keys but Enter.
+    private var help: [String] {
+        let commands = ChatScreenCommand.allCases.filter { !settings.isPlain || ($0 != .voice && $0 != .play) }
+        return commands.map(\.help) + ["//TEXT: send a text that starts with /"] + (settings.isPlain ? [] : Self.keyHelp)
+    }
 
     private static let keyHelp = [
         "Tab, Shift-Tab, Alt-1 to 9: other conversations; Page Up, Page Down: older messages;",
-        "Alt-Enter: a line break in a text; Up, Down: texts and commands entered before",
+        "Alt-Enter: a line break in a text; Up, Down: texts and commands entered before;",
+        "Tab behind the beginning of a command, name or file: the rest; Ctrl-C: quit",
     ]
 
     private mutating func who(at now: WallTime) {

@@ -25,7 +25,7 @@ extension ChatScreen {
         }
         let previous = views[index].lookup
         views.show(index)
-        // One lookup of a name at a time: the end of another one would drop the lines that wait for this one.
+        // One lookup of a name at a time: a second one that fails first would drop the lines of the first.
         if let previous, previous.name == name, previous.isRunning { return [] }
         var lookup = ConversationView.Lookup(name: name, peersListedByNode: knownPeers(selectedBy: name))
         if let previous, !previous.lines.isEmpty {
@@ -108,7 +108,14 @@ extension ChatScreen {
         guard let first = lines.first else { return reactions }
         announcedPeers.insert(contact.id, named: name)
         let hasDraft = !views[target].editor.isEmpty
-        let advice = hasDraft ? "Up shows your lines" : "Enter sends the line below, Up shows your other lines"
+        let advice =
+            switch (hasDraft, settings.isPlain) {
+            case (true, false): "Up shows your lines"
+            case (false, false): "Enter sends the line below, Up shows your other lines"
+            case (true, true): "Enter your lines again"
+            case (false, true) where lines.count == 1: "An empty line sends this one"
+            case (false, true): "An empty line sends the first of these; enter the others again"
+            }
         views[target].addNotice("\(shown) \(reason); nothing was sent. \(advice)", at: now)
         for line in lines { addUnsent(line, in: target, at: now) }
         if !hasDraft { views[target].putBack(Self.typed(first)) }
@@ -135,7 +142,7 @@ extension ChatScreen {
         for line in lookup.lines { views.visible.editor.recordUnsent(Self.typed(line)) }
         lookup.lines = []
         views.visible.setLookup(lookup)
-        addNotice("the lines that waited are dropped; Up brings them back", at: now)
+        addNotice("the lines that waited are dropped\(settings.isPlain ? "" : "; Up brings them back")", at: now)
     }
 
     /// The requests for the peers that the node has not found yet.

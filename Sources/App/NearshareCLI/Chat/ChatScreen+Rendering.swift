@@ -392,7 +392,7 @@ extension ChatScreen {
         return rowsAbove(from: views.visible.position, layout.rows + 1, columns: layout.columns).count <= layout.rows
     }
 
-    /// The rows of an item, after the day where that differs from the item before.
+    /// The rows of an item, below a row with its day where the item before is of another day.
     func lines(of index: Int, in view: ConversationView, columns: Int) -> [StyledLine] {
         let item = view.items[index]
         let time = settings.localTime(item.when)

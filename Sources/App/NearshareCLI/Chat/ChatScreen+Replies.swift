@@ -19,7 +19,7 @@ extension ChatScreen {
             case .sendLine(let conversation, let text) where failure.kind == .gone:
                 returnUnsent(
                     text,
-                    "perhaps not sent: the node ended before it replied; if the line does not appear here, Up brings it back",
+                    "perhaps not sent: the node ended before it replied; if the line does not appear here, \(unsentAdvice)",
                     in: conversation, at: now)
                 return []
             case .lookup(let name) where failure.kind == .blocked:

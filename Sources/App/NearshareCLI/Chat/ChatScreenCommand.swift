@@ -57,9 +57,7 @@ enum ChatScreenCommand: CaseIterable, Sendable {
         case .public: Row("/public", .none, "the public room, which everyone in range can read")
         case .who: Row("/who", .none, "list the peers nearby, and friends")
         case .send:
-            Row(
-                "/send FILE", .file,
-                "send a file; Tab completes its name; /send --allow-unencrypted FILE for an app without encryption")
+            Row("/send FILE", .file, "send a file; /send --allow-unencrypted FILE for an app without encryption")
         case .cancel: Row("/cancel [NAME]", .other, "cancel the file that is being sent; NAME: one of several")
         case .accept: Row("/accept [NUMBER]", .offer, "accept an offer; NUMBER: one of several")
         case .decline: Row("/decline [NUMBER]", .offer, "decline an offer; NUMBER: one of several")
@@ -81,7 +79,7 @@ enum ChatScreenCommand: CaseIterable, Sendable {
         case .voice: Row("/voice", .none, "record and send a voice note")
         case .play: Row("/play [ID]", .other, "play a voice note; without an id, the newest one of the conversation")
         case .help: Row("/help", aliases: ["/h", "/?"], .ignored, "list the commands")
-        case .quit: Row("/quit", aliases: ["/exit", "/q"], .ignored, "quit, like Ctrl-C")
+        case .quit: Row("/quit", aliases: ["/exit", "/q"], .ignored, "quit")
         }
     }
 }

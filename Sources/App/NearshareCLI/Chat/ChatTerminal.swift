@@ -40,7 +40,7 @@ final class ChatTerminal: Sendable {
     private let lineReader: LineReader?
     /// Whether Ctrl-D does not end a chat of plain lines.
     private let follows: Bool
-    private let completion = PathCompletion()
+    private let completion: PathCompletion
     /// The screen's state, kept while another node takes over.
     private let savedScreen: Monitor<ChatScreen>
     /// Set when the user wants everything removed after the command has ended.
@@ -69,6 +69,7 @@ final class ChatTerminal: Sendable {
         follows: Bool = false
     ) {
         (self.lineReader, self.follows) = (lineReader, follows)
+        completion = PathCompletion(hasTabKey: lineReader == nil)
         self.wantsErasure = wantsErasure
         self.client = client
         (self.machine, self.interface) = (machine, interface)

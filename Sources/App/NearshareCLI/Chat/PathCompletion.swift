@@ -6,6 +6,8 @@ internal import NearshareService
 struct PathCompletion: Sendable {
     /// The replacement for a leading `~`; nil where it is not known.
     var home = getenv("HOME").map { String(cString: $0) }
+    /// Whether the Tab key completes names: it is recommended where a name is wrong.
+    var hasTabKey = true
 
     private static let maximumCompletionCount = 2000
 
@@ -22,7 +24,7 @@ struct PathCompletion: Sendable {
             }
             return .success(resolved)
         } catch {
-            let advice = error.code == ENOENT ? "; Tab completes names" : ""
+            let advice = error.code == ENOENT && hasTabKey ? "; Tab completes names" : ""
             return .failure(ControlFailure(.storage, systemErrorText(error.code) + advice))
         }
     }
