@@ -148,6 +148,28 @@ import Testing
         #expect(shown.count == 20 && shown.first?.contains("line 11") == true, "\(shown)")
     }
 
+    @Test(
+        "as many stored lines are requested as shown, and older unread ones are mentioned",
+        arguments: [(0, 50), (50, 50), (300, 300)])
+    func historyCount(_ limit: Int, _ count: Int) {
+        var settings = ChatScreen.Settings { _ in LocalTime(day: "today", clock: "12:00") }
+        (settings.isPlain, settings.opening, settings.historyLimit) = (true, .publicRoom, limit)
+        var screen = ChatScreen(settings)
+        let now = WallTime(milliseconds: 1_000_000)
+        let tag = ChatScreen.RequestTag.history(.publicRoom)
+        let reactions = screen.start(at: now)
+        #expect(reactions.contains(.request(.history(.publicRoom, before: nil, limit: count), tag)))
+        let stored = (1...count).map { number in
+            ChatMessage(
+                number: number, id: "m\(number)", conversation: .publicRoom, author: ChatTyping.peerID, authorName: nil,
+                text: "line", when: WallTime(milliseconds: Int64(number)), status: .delivered)
+        }
+        _ = screen.handle(.replied(tag, .success(.chatMessages(stored))), at: now)
+        let lines = screen.drainLines(at: now)
+        #expect(lines.count(where: { $0.contains("older lines are not shown") }) == 1)
+        #expect(lines.count(where: { $0.hasSuffix(": line") }) == count)
+    }
+
     @Test func `no advice names a key or command that plain lines do not have`() {
         var chat = makeWaitingChat()
         for line in ["one", "two", "/clear", "three", "four"] { chat.type(line) }

@@ -158,7 +158,7 @@ extension ConversationView.Content {
 
 extension ChatMessage {
     /// Whether it is a message of another author that was not shown.
-    fileprivate var isUnread: Bool { !isLocal && status < .read }
+    var isUnread: Bool { !isLocal && status < .read }
 }
 
 extension MessageStatus {

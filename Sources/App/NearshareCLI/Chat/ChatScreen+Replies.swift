@@ -45,7 +45,11 @@ extension ChatScreen {
             guard let index = views.index(of: conversation) else { return [] }
             let isNewest = views[index].history == .loadingNewest
             if settings.isPlain { written.recordUnread(among: messages) }
-            views[index].endLoading((messages, isLast: messages.count < Self.historyPageCount))
+            let isLast = messages.count < historyPageCount
+            views[index].endLoading((messages, isLast: isLast))
+            if settings.isPlain, !isLast, messages.min(by: { $0.number < $1.number })?.isUnread == true {
+                addNotice("older lines are not shown; --history COUNT shows more", in: conversation, at: now)
+            }
             if isNewest, index == views.visibleIndex { showOpenOffers(at: now) }
             guard isNewest, case .peer(let peer) = conversation else { return [] }
             // Later ones were shown as they arrived, also where another node has taken over.

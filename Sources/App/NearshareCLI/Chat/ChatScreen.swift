@@ -155,8 +155,11 @@ struct ChatScreen: Sendable {
     private var recalled: Set<PeerID> = []
     var announcedPeers = AnnouncedPeers()
 
-    /// Number of messages loaded at once.
+    /// Number of messages loaded at once on a full screen.
     static let historyPageCount = 50
+
+    /// Number of messages loaded at once. Plain lines cannot be scrolled up to load more.
+    var historyPageCount: Int { settings.isPlain ? max(Self.historyPageCount, settings.historyLimit) : Self.historyPageCount }
 
     init(_ settings: Settings) {
         self.settings = settings
@@ -394,7 +397,7 @@ struct ChatScreen: Sendable {
     private mutating func load(_ index: Int) -> [Reaction] {
         guard let conversation = views[index].conversation, views[index].beginLoading() else { return [] }
         return [
-            .request(.history(conversation, before: nil, limit: Self.historyPageCount), .history(conversation))
+            .request(.history(conversation, before: nil, limit: historyPageCount), .history(conversation))
         ]
     }
 
@@ -411,11 +414,11 @@ struct ChatScreen: Sendable {
     /// Loads messages older than those of the visible view.
     mutating func loadOlder() -> [Reaction] {
         guard let conversation = views.visible.conversation,
-            let oldest = views.visible.beginLoadingOlder(count: Self.historyPageCount)
+            let oldest = views.visible.beginLoadingOlder(count: historyPageCount)
         else { return [] }
         return [
             .request(
-                .history(conversation, before: oldest, limit: Self.historyPageCount), .history(conversation))
+                .history(conversation, before: oldest, limit: historyPageCount), .history(conversation))
         ]
     }
 
