@@ -170,6 +170,23 @@ import Testing
         #expect(lines.count(where: { $0.hasSuffix(": line") }) == count)
     }
 
+    @Test("R4: an answer in plain lines needs a number, as an offer may have come after the line was begun")
+    func answerWithoutNumber() {
+        var chat = makeChat()
+        let question = OpenPrompt(
+            number: 1, title: "accept from anna?", lines: [], yes: "Accept", no: "Decline", conversation: anna)
+        chat.handle(.event(.receiving(.prompt(question))))
+        let later = WallTime(milliseconds: chat.now.milliseconds + 10_000)
+        func answers(_ line: String) -> Bool {
+            chat.screen.enter(line: line, at: later).contains { if case .request(.answer, _) = $0 { true } else { false } }
+        }
+        let bare = answers("/accept")
+        let lines = chat.screen.drainLines(at: later)
+        #expect(!bare && lines.contains { $0.contains("which one? /accept 1") }, "\(lines)")
+        let numbered = answers("/accept 1")
+        #expect(numbered)
+    }
+
     @Test func `no advice names a key or command that plain lines do not have`() {
         var chat = makeWaitingChat()
         for line in ["one", "two", "/clear", "three", "four"] { chat.type(line) }

@@ -6,7 +6,9 @@ extension ChatScreen {
     mutating func handle(_ key: TerminalKey, at now: WallTime) -> [Reaction] {
         if views.visible.editor.isEmpty {
             let hidden = offers.open.filter(isAskedElsewhere)
-            offers.beginLine(at: now) { !hidden.contains($0) }
+            // When a plain line was begun is not known, so that each answer there needs a number (R4).
+            let isPlain = settings.isPlain
+            offers.beginLine(at: now) { !isPlain && !hidden.contains($0) }
         }
         switch key {
         case .control("c"): return quit(at: now)
