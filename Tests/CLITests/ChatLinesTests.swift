@@ -210,5 +210,8 @@ import Testing
         chat.handle(.event(.notice("a question", in: .publicRoom)))
         let notices = chat.screen.drainLines(at: chat.now)
         #expect(notices == ["[everyone] a question"])
+        chat.screen.addNotice("one\ntwo", in: .publicRoom, at: chat.now)
+        let rows = chat.screen.drainLines(at: chat.now)
+        #expect(rows == ["[everyone] one", "[everyone] two"])
     }
 }

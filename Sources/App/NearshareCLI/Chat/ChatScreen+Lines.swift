@@ -105,7 +105,8 @@ extension ChatScreen {
             } else if isVisible {
                 lines += self.lines(of: index, in: view, columns: columns).map(\.plainText)
             } else if case .notice(let text, _) = item.content {
-                lines.append("[\(title(of: view))] \(text)")
+                let prefix = "[\(title(of: view))] "
+                lines += text.split(separator: "\n", omittingEmptySubsequences: false).map { prefix + $0 }
             }
         }
         return lines + mention(view, isVisible: isVisible)
