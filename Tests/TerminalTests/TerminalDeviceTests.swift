@@ -389,6 +389,21 @@ private final class PseudoTerminal: Sendable {
         #expect(await line == nil)
     }
 
+    @Test func `lines that are put back are read before those that follow, also after the end`() async throws {
+        var ends: [Int32] = [-1, -1]
+        try #require(pipe(&ends) == 0)
+        defer { close(ends[0]) }
+        let reader = LineReader(ends[0], maximumLineByteCount: 100)
+        DescriptorOutput.write("one\ntwo\nthree", to: ends[1])
+        close(ends[1])
+        for expected in ["one", "two"] { #expect(await reader.next() == expected) }
+        reader.putBack(["one", "two"])
+        for expected in ["one", "two", "three"] { #expect(await reader.next() == expected) }
+        reader.putBack(["three"])
+        #expect(await reader.next() == "three")
+        #expect(await reader.next() == nil)
+    }
+
     @Test func `a cancelled wait for a line returns nil, and loses no line`() async throws {
         var ends: [Int32] = [-1, -1]
         try #require(pipe(&ends) == 0)

@@ -128,8 +128,17 @@ final class ChatTerminal: Sendable {
         case .interrupted: throw CommandFailure.silent(.interrupted)
         case .nodeEnded:
             savedScreen.withLock { $0 = screen }
+            await putBackLines()
             throw ControlFailure(.gone, "the node has stopped")
         }
+    }
+
+    /// Leaves the lines that were typed while the node ended to the next one.
+    private func putBackLines() async {
+        sink.finish()
+        var lines: [String] = []
+        for await input in inputs { if case .line(let line) = input { lines.append(line) } }
+        lineReader?.putBack(lines)
     }
 
     /// Waits until an event of the node is handled. While the terminal accepts no output, as after Ctrl-S, events wait in the node's

@@ -47,6 +47,15 @@ package final class LineReader: Sendable {
         }
     }
 
+    /// Puts lines that were read, but not used, back before those that follow.
+    package func putBack(_ lines: [String]) {
+        let bytes = lines.flatMap { Array($0.utf8) + [UInt8(ascii: "\n")] }
+        state.withLock { state in
+            state.pending.insert(contentsOf: bytes, at: 0)
+            state.searchedCount = 0
+        }
+    }
+
     private func readLine(until cancellation: EventFD) -> String? {
         while !isStopped.isRaised {
             if let line = removeLine() { return line }
