@@ -487,9 +487,9 @@ extension [DirectReaction] {
         #expect(lone.machine.isIdle)
     }
 
-    @Test("Q6: an offer on a link that gives way to another one is declined as busy, and otherwise by the user")
+    @Test("Q6: an offer on a link that gives way to another one is declined as busy, and one of a blocked peer as unwanted")
     func closedWithOffer() {
-        for (reason, decline) in [(CloseReason.tooManyLinks, DeclineReason.busy), (.done, .declined)] {
+        for (reason, decline) in [(CloseReason.tooManyLinks, DeclineReason.busy), (.blocked, .acceptsNothing)] {
             var lone = Lone()
             _ = lone.receive(.offer(Lone.offer()))
             #expect(
@@ -500,14 +500,16 @@ extension [DirectReaction] {
         }
     }
 
-    @Test func `an offer to a node that stops is interrupted, and not declined: no user has answered`() {
-        var lone = Lone()
-        _ = lone.receive(.offer(Lone.offer()))
-        #expect(
-            lone.machine.close(.goingAway) == [
-                .send(.close(.goingAway)), .incomingEnded(Lone.offer().id, .interrupted),
-                .closed(.closed(by: .local, .goingAway)),
-            ])
+    @Test("an offer on a link that is closed is interrupted, and not declined: no user has answered")
+    func closedWithUnansweredOffer() {
+        for reason in [CloseReason.done, .goingAway] {
+            var lone = Lone()
+            _ = lone.receive(.offer(Lone.offer()))
+            #expect(
+                lone.machine.close(reason) == [
+                    .send(.close(reason)), .incomingEnded(Lone.offer().id, .interrupted), .closed(.closed(by: .local, reason)),
+                ])
+        }
     }
 
     @Test("K3: a reveal that does not open its commitment ends the link") func wrongReveal() {

@@ -368,17 +368,15 @@ package struct DirectConnection: Sendable {
     /// Declines all offers that await an answer.
     package mutating func declineOffers() -> [DirectReaction] { incoming.declineAll(reason: .declined) }
 
-    /// Closes the connection with all its transfers. Offers that await an answer are declined: as busy where the link gives way
-    /// to another one, because no user has declined them. Where the node stops they are interrupted with the link, so that their
-    /// sender can offer them again.
+    /// Closes the connection with all its transfers. Offers that await an answer are interrupted, so that their sender can offer them
+    /// again; where this node refuses the link, they are declined for that reason. No user has declined them.
     package mutating func close(_ reason: CloseReason) -> [DirectReaction] {
         let declineReason: DeclineReason? =
             switch reason {
             case .tooManyLinks: .busy
             // An offer that is read before the link is closed has the same answer as one that is not.
             case .blocked: .acceptsNothing
-            case .goingAway: nil
-            default: .declined
+            default: nil
             }
         return (declineReason.map { incoming.declineAll(reason: $0) } ?? []) + end(.closed(by: .local, reason), sending: reason)
     }
