@@ -7,9 +7,11 @@ import Testing
 @Suite("the chat in plain lines") struct ChatLinesTests {
     private let anna = Conversation.peer(ChatTyping.peerID)
 
-    private func makeChat() -> ChatTyping {
+    /// - Parameter stored: the stored messages; nil while they are not loaded.
+    private func makeChat(stored: [ChatMessage]? = []) -> ChatTyping {
         var chat = ChatTyping(isPlain: true)
         chat.meet("anna", status: .known(.seen, isFriend: false))
+        if let stored { chat.handle(.replied(.history(anna), .success(.chatMessages(stored)))) }
         return chat
     }
 
@@ -78,6 +80,7 @@ import Testing
     func newPeerMeanwhile() {
         var chat = makeWaitingChat()
         chat.handle(.event(.contacts([contact("anna")])))
+        chat.handle(.replied(.history(anna), .success(.chatMessages([]))))
         // Each was begun before the name was taken.
         for line in ["the code is 1234", "/send plan.txt", "/fav", "keep it secret"] {
             let reactions = chat.type(line)
@@ -135,7 +138,6 @@ import Testing
     }
 
     @Test func `unread lines are written however many there are, because their authors learn that they were read`() {
-        var chat = makeChat()
         let stored = (1...30).map { number in
             ChatMessage(
                 number: number, id: "m\(number)", conversation: anna, author: ChatTyping.peerID,
@@ -143,9 +145,20 @@ import Testing
                 when: WallTime(milliseconds: Int64(number)),
                 status: number > 10 ? .delivered : .read)
         }
-        chat.handle(.replied(.history(anna), .success(.chatMessages(stored))))
+        var chat = makeChat(stored: stored)
         let shown = chat.screen.drainLines(at: chat.now).filter { $0.contains("anna: line") }
         #expect(shown.count == 20 && shown.first?.contains("line 11") == true, "\(shown)")
+    }
+
+    @Test func `lines that arrive while the stored ones are loaded are written behind them`() {
+        var chat = makeChat(stored: nil)
+        chat.handle(.event(.chatMessage(message(2, "new", at: chat.now))))
+        let early = chat.screen.drainLines(at: chat.now)
+        #expect(!early.contains { $0.contains("new") })
+        chat.handle(
+            .replied(.history(anna), .success(.chatMessages([message(1, "old", at: WallTime(milliseconds: 1))]))))
+        let lines = chat.screen.drainLines(at: chat.now).filter { $0.contains("you: ") }
+        #expect(lines.map { $0.contains("old") } == [true, false], "\(lines)")
     }
 
     @Test(
@@ -191,6 +204,7 @@ import Testing
         var chat = makeWaitingChat()
         for line in ["one", "two", "/clear", "three", "four"] { chat.type(line) }
         chat.handle(.event(.contacts([contact("anna")])))
+        chat.handle(.replied(.history(anna), .success(.chatMessages([]))))
         for line in ["", "/help", "/send"] { chat.type(line) }
         chat.handle(.replied(.sendLine(anna, "five"), .failure(ControlFailure(.gone, "the node has ended"))))
         let lines = chat.screen.drainLines(at: chat.now)

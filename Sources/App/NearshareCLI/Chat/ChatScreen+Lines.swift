@@ -54,6 +54,8 @@ extension ChatScreen {
         }
         for index in views.indices {
             let isVisible = index == views.visibleIndex
+            // Behind the stored messages, which are older.
+            if isVisible, views[index].history == .loadingNewest { continue }
             lines += drainLines(of: views[index], isVisible: isVisible, since: start, at: now)
             views[index].recordWritten(isVisible: isVisible)
         }
@@ -139,7 +141,8 @@ extension ChatScreen {
         return "\(settings.localTime(now).clock) * \(text)"
     }
 
-    /// The line about unread lines of a known peer in another conversation, once; a flood by new keys writes nothing.
+    /// The line about unread lines in another conversation, once, with a peer that is known or that the user has written to: a flood
+    /// by new keys writes nothing.
     private mutating func mention(_ view: ConversationView, isVisible: Bool) -> [String] {
         guard case .peer(let peer)? = view.conversation else { return [] }
         let conversation = Conversation.peer(peer)
@@ -147,7 +150,9 @@ extension ChatScreen {
             written.mentioned.remove(conversation)
             return []
         }
-        guard contacts[peer]?.trustStatus.isKnown == true, written.mentioned.insert(conversation).inserted else { return [] }
+        guard contacts[peer]?.trustStatus.isKnown == true || view.hasLocalMessages,
+            written.mentioned.insert(conversation).inserted
+        else { return [] }
         return ["[\(title(of: view))] unread lines: /chat \(peer.hex) shows them"]
     }
 }

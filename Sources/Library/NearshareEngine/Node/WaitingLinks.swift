@@ -53,8 +53,6 @@ struct WaitingLinks: Sendable {
 
     private var links: [UInt64: Link] = [:]
     private var lastNumber: UInt64 = 0
-    /// When closed links were removed last.
-    private var lastSweep: MonotonicInstant?
 
     /// Adds a link, unless there is no room for it.
     /// - Parameter isOpen: whether the peer has not closed it.
@@ -63,7 +61,8 @@ struct WaitingLinks: Sendable {
     ) -> Step {
         let limitKey = address.limitKey
         if !hasRoom(for: limitKey) {
-            removeClosed(now: now)
+            // Links that were closed meanwhile take no room from one that is open.
+            links = links.filter { $0.value.isOpen() }
             guard hasRoom(for: limitKey) else { return .close }
         }
         lastNumber += 1
@@ -90,14 +89,6 @@ struct WaitingLinks: Sendable {
         // Its next decision finds it removed, and closes it.
         remove(last.number)
         return insert(address, queue: queue, isOpen: isOpen, now: now)
-    }
-
-    /// Removes links that were closed meanwhile, which take no room from one that is open. Once within ``waitTime``: each costs a
-    /// system call.
-    private mutating func removeClosed(now: MonotonicInstant) {
-        if let lastSweep, now - lastSweep < Self.waitTime { return }
-        lastSweep = now
-        links = links.filter { $0.value.isOpen() }
     }
 
     private func hasRoom(for limitKey: String) -> Bool { links.count < Self.maximumCount && hasRoomOfAddress(limitKey) }
