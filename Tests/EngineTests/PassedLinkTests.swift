@@ -37,7 +37,7 @@ import Testing
                 defer { link.close() }
                 try LinkDemultiplexer.write(Preamble.supported.encoded, to: link)
                 let opening = await passed.next()
-                // What was read to tell the kind of link.
+                // The bytes that tell the kind of link; the others are not read yet.
                 #expect(opening == Array(Preamble.supported.encoded.prefix(4)))
             }
             node.passLinks(to: nil)
