@@ -150,6 +150,29 @@ import Testing
         #expect(shown.count == 20 && shown.first?.contains("line 11") == true, "\(shown)")
     }
 
+    @Test func `stored lines are marked as read once they are loaded`() {
+        func isMarking(_ reactions: [ChatScreen.Reaction]) -> Bool {
+            reactions.contains { if case .request(.markRead, _) = $0 { true } else { false } }
+        }
+        var chat = makeChat(stored: nil)
+        let received = ChatMessage(
+            number: 2, id: "m2", conversation: anna, author: ChatTyping.peerID, authorName: DisplayName(truncating: "anna"),
+            text: "hi", when: chat.now, status: .delivered)
+        let early = chat.handle(.event(.chatMessage(received)))
+        #expect(!isMarking(early))
+        let loaded = chat.handle(.replied(.history(anna), .success(.chatMessages([received]))))
+        #expect(isMarking(loaded))
+    }
+
+    @Test("K2: a line typed for a peer that turns out to be blocked goes to no other conversation")
+    func blockedPeer() {
+        var chat = makeChat()
+        chat.type("/chat carl")
+        chat.handle(.replied(.lookup("carl"), .failure(ControlFailure(.blocked, "carl is blocked"))))
+        let reactions = chat.type("secret")
+        #expect(sentLines(reactions).isEmpty)
+    }
+
     @Test func `lines that arrive while the stored ones are loaded are written behind them`() {
         var chat = makeChat(stored: nil)
         chat.handle(.event(.chatMessage(message(2, "new", at: chat.now))))

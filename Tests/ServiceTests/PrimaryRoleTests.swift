@@ -181,6 +181,17 @@ struct PrimaryRoleTests {
                 }
                 #expect(try await second.history(of: .publicRoom, limit: 1).map(\.id) == [id])
                 try await second.markRead(.publicRoom, notifiesAuthors: true)
+                // More than fits into one line of the socket: the newest come first, the others with the next request.
+                let longest = String(repeating: "x", count: ChatMessage.maximumTextByteCount)
+                var ids: [String] = [id]
+                for _ in 0..<24 { ids.append(try await second.sendLine(longest, in: .publicRoom)) }
+                var pages: [[ChatMessage]] = []
+                while pages.last?.isEmpty != true {
+                    pages.insert(
+                        try await second.history(of: .publicRoom, before: pages.first?.first?.number, limit: 100), at: 0)
+                    if pages[0].isEmpty { break }
+                }
+                #expect(pages.flatMap(\.self).map(\.id) == ids && pages.count > 2)
             }
         }
         #expect(try machine.state.nodeProcessID() == nil)

@@ -69,7 +69,7 @@ struct ChatExport {
         repeat {
             page = try await client.history(of: conversation, before: messages.first?.number, limit: Self.pageCount)
             messages = page + messages
-        } while page.count == Self.pageCount
+        } while !page.isEmpty
         var blocks = messages.map { (when: $0.when, lines: ChatReport.lines($0, called: name, keepsJoiners: true)) }
         for file in files(of: conversation) {
             blocks.insert(

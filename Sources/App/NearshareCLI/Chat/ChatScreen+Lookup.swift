@@ -182,7 +182,8 @@ extension ChatScreen {
     mutating func endLookup(ofBlocked name: String, at now: WallTime) {
         guard let index = views.index(ofOpenLookup: name) else { return }
         let lines = views[index].lookup?.lines ?? []
-        if views[index].editor.isEmpty {
+        // On plain lines one may be half typed in the terminal: it must not go to the conversation before.
+        if views[index].editor.isEmpty, !settings.isPlain {
             views.discard(at: index)
         } else {
             views[index].setLookup(ConversationView.Lookup(name: name, isRunning: false))

@@ -45,7 +45,9 @@ extension ChatScreen {
             guard let index = views.index(of: conversation) else { return [] }
             let isNewest = views[index].history == .loadingNewest
             if settings.isPlain { written.recordUnread(among: messages) }
-            let isLast = messages.count < historyPageCount
+            // Fewer come also where further ones do not fit into a reply.
+            let isShort = messages.reduce(0) { $0 + $1.text.utf8.count } < 64 << 10
+            let isLast = messages.isEmpty || messages.count < historyPageCount && isShort
             views[index].endLoading((messages, isLast: isLast))
             if settings.isPlain, !isLast, messages.min(by: { $0.number < $1.number })?.isUnread == true {
                 addNotice("older lines are not shown; --history COUNT shows more", in: conversation, at: now)

@@ -407,6 +407,8 @@ struct ChatScreen: Sendable {
         else {
             return []
         }
+        // Which of the stored lines are unread, and have to be written, is known once they are loaded.
+        if settings.isPlain, [.notRequested, .loadingNewest].contains(views.visible.history) { return [] }
         views.visible.markReceivedRead()
         return [.request(.markRead(conversation, notifiesAuthors: settings.sendsReadReceipts), .markRead)]
     }

@@ -36,7 +36,9 @@ struct ChatCommand: ConfinedCommand {
     var follow = false
 
     @Option(
-        help: ArgumentHelp("With a pipe: start with this number of earlier lines, 0 to 500 (default: 0).", valueName: "count"))
+        help: ArgumentHelp(
+            "With a pipe or in plain lines: start with this number of earlier lines, 0 to 500 (default: 0, or 10 in plain lines).",
+            valueName: "count"))
     var history: Int?
 
     @Flag(help: "Write one JSON event per line to standard output, and read lines from standard input.")

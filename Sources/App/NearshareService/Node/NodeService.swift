@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 package import Nearshare
 internal import NearshareBundles
 package import NearshareMesh
@@ -164,14 +165,16 @@ package final class NodeService: NodeClient {
             let messages = try await messenger.arrivals(after: number, limit: Self.clampedEntryCount(limit))
             // The messages can be read without the names as well.
             let snapshot = try? contacts.snapshot()
-            return .messages(messages.map { ReceivedMessage($0, contacts: snapshot) })
+            let received = messages.map { ReceivedMessage($0, contacts: snapshot) }
+            return .messages(Array(received.prefix(Self.fittingCount(of: received))))
         case .sendLine(let text, let conversation):
             if case .peer(let peer) = conversation { try prepareToSend(to: peer) }
             return .lineAccepted(id: try await messenger.sendLine(text, in: conversation).id)
         case .conversations: return .conversations(try await messenger.conversations())
         case .history(let conversation, let number, let limit):
-            return .chatMessages(
-                try await messenger.history(of: conversation, before: number, limit: Self.clampedEntryCount(limit)))
+            let messages = try await messenger.history(
+                of: conversation, before: number, limit: Self.clampedEntryCount(limit))
+            return .chatMessages(messages.suffix(Self.fittingCount(of: messages.reversed())))
         case .markRead(let conversation, let notifiesAuthors):
             try await messenger.markRead(conversation, notifiesAuthors: notifiesAuthors)
             return .done
@@ -186,7 +189,8 @@ package final class NodeService: NodeClient {
             if case .peer(let peer) = conversation { try sentTransfers.removeTexts(to: peer) }
             return .done
         case .search(let text, let conversation, let limit):
-            return .chatMessages(try await messenger.search(text, in: conversation, limit: Self.clampedEntryCount(limit)))
+            let found = try await messenger.search(text, in: conversation, limit: Self.clampedEntryCount(limit))
+            return .chatMessages(found.suffix(Self.fittingCount(of: found.reversed())))
         case .block(let id): return .contact(try await contactUpdater.block(id))
         case .unblock(let name): return .contact(try await contactUpdater.unblock(name))
         case .setFriend(let id, let isFriend):
@@ -230,6 +234,17 @@ package final class NodeService: NodeClient {
     }
 
     private static func clampedEntryCount(_ limit: Int) -> Int { min(max(limit, 0), ControlReply.maximumEntryCount) }
+
+    /// The number of the first entries that fit into one line of the control socket, at least one: a longer line ends the connection.
+    private static func fittingCount(of entries: some Collection<some Encodable>) -> Int {
+        let encoder = JSONEncoder()
+        var bytesLeft = LineLink.maximumLineByteCount * 3 / 4
+        let end = entries.firstIndex { entry in
+            bytesLeft -= (try? encoder.encode(entry).count) ?? 0
+            return bytesLeft < 0
+        }
+        return max(min(1, entries.count), entries.distance(from: entries.startIndex, to: end ?? entries.endIndex))
+    }
 
     private static func clamp(_ timeout: Duration, from minimum: Duration) -> Duration {
         min(max(timeout, minimum), maximumTimeout)

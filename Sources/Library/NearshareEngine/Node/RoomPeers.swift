@@ -38,6 +38,8 @@ final class RoomPeers: Sendable {
                         state.sharedKeyRecords.insert(seen.key)
                     }
                 }
+            } else {
+                state.withLock { _ = $0.sharedKeyRecords.remove(seen.key) }
             }
         }
         if case .gone(let key) = event { state.withLock { _ = $0.sharedKeyRecords.remove(key) } }
