@@ -412,6 +412,22 @@ private final class ChatHarness {
         #expect(chat.text.contains("row 40."))
     }
 
+    @Test("after the terminal has become wider, Page Down skips no row")
+    func widened() {
+        let chat = ChatHarness(columns: 40, rows: 14)
+        let long = ChatHarness.message(1, (1...300).map { "w\($0)" }.joined(separator: " "), status: .read)
+        let short = (2...41).map { ChatHarness.message($0, "text \($0)", status: .read) }
+        chat.handle(.replied(.history(.peer(ChatHarness.anna)), .success(.chatMessages([long] + short))))
+        // The rows of the short messages and some of the long one, which has fewer in all on the wider screen.
+        for _ in 0..<6 { chat.press(.pageUp) }
+        #expect(!chat.text.contains("w300") && !chat.text.contains("text"), "\(chat.text)")
+        chat.handle(.resized(TerminalSize(columns: 160, rows: 14)))
+        #expect(chat.text.contains("w300") && !chat.text.contains("text"), "\(chat.text)")
+        // A row of each page is also on the next.
+        chat.press(.pageDown)
+        #expect(chat.text.contains("w300") && chat.text.contains("text 11"), "\(chat.text)")
+    }
+
     @Test("the status line shows whether the peer is near, and that messages wait")
     func status() {
         let chat = ChatHarness()

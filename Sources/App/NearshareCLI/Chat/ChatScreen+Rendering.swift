@@ -368,6 +368,8 @@ extension ChatScreen {
                 views.visible.position = .end
                 return
             }
+            // The terminal may have become wider since, and the item lower.
+            row = max(0, min(row, lines(of: item, in: view, columns: layout.columns).count - 1))
             while true {
                 let last = lines(of: item, in: view, columns: layout.columns).count - 1
                 if row + left <= last {
