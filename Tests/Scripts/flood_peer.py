@@ -133,7 +133,7 @@ class Machine:
 
 
 def announcements(_, __, machine):
-    """F1: more identities than the table holds, over four links, again and again."""
+    """More identities than the table holds, over four links, again and again."""
     machine.has_addresses = True
     count = 0
     while True:
@@ -142,7 +142,7 @@ def announcements(_, __, machine):
 
 
 def carriers(*_):
-    """F2: carriers that announce themselves on one link."""
+    """Carriers that announce themselves on one link."""
     identities = [Identity(f"carrier {number}") for number in range(64)]
     while True:
         for first in range(0, 64, 8):
@@ -150,7 +150,7 @@ def carriers(*_):
 
 
 def pings(victim, *_):
-    """F3: 1,500 pings a second from far away."""
+    """1,500 pings a second from far away."""
     generator = random.Random(3)
     while True:
         yield [
@@ -160,7 +160,7 @@ def pings(victim, *_):
 
 
 def junk(*_):
-    """F4: 4 MiB of packets of an unknown type each second."""
+    """4 MiB of packets of an unknown type each second."""
     generator = random.Random(4)
     while True:
         yield [
@@ -169,7 +169,7 @@ def junk(*_):
 
 
 def impostor(_, newcomer, __):
-    """F5: the newcomer's id and Noise key before she comes, with another signing key, and other keys by the hundred."""
+    """The newcomer's id and Noise key before she comes, with another signing key, and other keys by the hundred."""
     victim, forger = Identity(newcomer), Identity("forger")
     victim.signing, victim.signing_key = forger.signing, forger.signing_key
     count = 0
@@ -181,7 +181,7 @@ def impostor(_, newcomer, __):
 
 
 def replay(_, newcomer, __):
-    """F6: her own announcement, replayed on four links."""
+    """The newcomer's own announcement, replayed on four links."""
     victim = Identity(newcomer)
     while True:
         frame = victim.announcement("carol")
@@ -191,7 +191,7 @@ def replay(_, newcomer, __):
 
 
 def lines(*_):
-    """F7: 600 lines of six made-up senders within five seconds."""
+    """600 lines of six made-up senders within five seconds."""
     identities = [Identity(f"writer {number}") for number in range(6)]
     yield [(0, each.announcement("writer")) for each in identities]
     count = 0
@@ -201,7 +201,7 @@ def lines(*_):
 
 
 def compressed(*_):
-    """F8: lines of few bytes that hold 50,000 each."""
+    """Lines of few bytes that hold 50,000 each."""
     count = 0
     while True:
         identity = Identity(("writer", count))
@@ -212,7 +212,7 @@ def compressed(*_):
 
 
 def reports(victim, *_):
-    """F9: 10 MB a second of reports on three links, signed once and for all."""
+    """10 MB a second of reports on three links, signed once and for all."""
     identities = [Identity(f"liar {number}") for number in range(3)]
     yield [(link, each.announcement("liar")) for link, each in enumerate(identities)]
     generator = random.Random(9)
@@ -228,14 +228,14 @@ def reports(victim, *_):
 
 
 def tiny(*_):
-    """F10: 4,500 packets of a few bytes each second."""
+    """4,500 packets of a few bytes each second."""
     generator = random.Random(10)
     while True:
         yield [(0, wire.encode(Packet(0x60, generator.randbytes(8), now(), b"x", 1))) for _ in range(90)]
 
 
 def silent(*_):
-    """F11: sixteen silent links, each renewed every second."""
+    """Sixteen silent links, each renewed every second."""
     count = 0
     while True:
         count += 1
@@ -243,7 +243,7 @@ def silent(*_):
 
 
 def proven(_, __, machine):
-    """F11 with keys: sixteen links of made-up keys that answer pings, opened again as soon as they were closed."""
+    """Sixteen links of made-up keys that answer pings, opened again as soon as they were closed."""
     machine.has_addresses = True
     for number in range(16):
         machine.identities[number] = Identity(f"neighbour {number}")
@@ -255,7 +255,7 @@ def proven(_, __, machine):
 
 
 def fresh(_, __, machine):
-    """F11 with a new key for each connection, all from the newcomer's own address: sixteen links that answer pings."""
+    """Sixteen links that answer pings, with a new key for each connection, all from the newcomer's own address."""
     count = 0
     while True:
         for number in range(16):
@@ -268,7 +268,7 @@ def fresh(_, __, machine):
 
 
 def churn(*_):
-    """F11 with links that are closed at once: on each a new key, its announcement and a long line."""
+    """Links that are closed at once: on each a new key, its announcement and a long line."""
     while True:
         for number in range(12):
             each = Identity(os.urandom(8))
@@ -276,7 +276,7 @@ def churn(*_):
 
 
 def fragments(*_):
-    """F12: the first fragments of packets to everyone that never become whole, of made-up senders, on four links."""
+    """The first fragments of packets to everyone that never become whole, of made-up senders, on four links."""
     generator = random.Random(12)
     while True:
         yield [
@@ -292,21 +292,21 @@ def first_fragment(generator):
 
 
 ATTACKS = {
-    "F1": (4, announcements),
-    "F2": (1, carriers),
-    "F3": (1, pings),
-    "F4": (1, junk),
-    "F5": (1, impostor),
-    "F6": (4, replay),
-    "F7": (1, lines),
-    "F8": (1, compressed),
-    "F9": (3, reports),
-    "F10": (1, tiny),
-    "F11": (16, silent),
-    "F11-proven": (16, proven),
-    "F11-fresh": (16, fresh),
-    "F11-churn": (12, churn),
-    "F12": (4, fragments),
+    "announcements": (4, announcements),
+    "carriers": (1, carriers),
+    "pings": (1, pings),
+    "junk": (1, junk),
+    "impostor": (1, impostor),
+    "replay": (4, replay),
+    "lines": (1, lines),
+    "compressed": (1, compressed),
+    "reports": (3, reports),
+    "tiny": (1, tiny),
+    "silent": (16, silent),
+    "proven": (16, proven),
+    "fresh": (16, fresh),
+    "churn": (12, churn),
+    "fragments": (4, fragments),
 }
 
 

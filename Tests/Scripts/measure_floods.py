@@ -36,7 +36,7 @@ class Measurement(test_floods.FloodStory):
         return self.attacker
 
     def measure(self):
-        known, lines, file = self.flood(self.name, is_heard_behind=self.name != "F5")
+        known, lines, file = self.flood(self.name, is_heard_behind=self.name != "impostor")
         share = (processor_time(self.node) - self.used) / (time.monotonic() - self.start)
         self.attacker.stdin.close()
         rate = int(self.attacker.stdout.read())

@@ -105,26 +105,26 @@ class FloodStory(Story):
         process.stdout.close()
 
     def test_M16_R6_announcements_of_made_up_keys(self):
-        self.flood("F1")
+        self.flood("announcements")
 
     def test_M16_carriers_that_announce_themselves(self):
-        self.flood("F2")
+        self.flood("carriers")
 
     def test_M9_pings_from_far_away(self):
-        self.flood("F3")
+        self.flood("pings")
 
     def test_M10_junk(self):
-        self.flood("F4")
+        self.flood("junk")
 
     def test_M11_another_signing_key_under_the_newcomers_id(self):
         # Behind the node, only the first announcement of an id counts, and that is the attacker's until she is proven here.
-        self.flood("F5", is_heard_behind=False)
+        self.flood("impostor", is_heard_behind=False)
 
     def test_M11_her_name_behind_a_node_that_relays(self):
         anna = self.anna.receive("--interface", "lo", accept="all")
         newcomer = f"carol {self.seed}"
         ben = self.ben.receive("--interface", "lo", accept="all", name="ben")
-        process = self.attack("F5", anna, newcomer)
+        process = self.attack("impostor", anna, newcomer)
         carol = self.join(anna, "carol", newcomer)
         # The first lines are lost until he has asked her for her key.
         for attempt in range(30):
@@ -139,34 +139,34 @@ class FloodStory(Story):
         self.assertIsNone(process.poll(), "the attack ended early")
 
     def test_M8_her_announcement_replayed_on_four_links(self):
-        self.flood("F6")
+        self.flood("replay")
 
     def test_M6_lines_of_made_up_senders(self):
-        self.flood("F7")
+        self.flood("lines")
 
     def test_M12_lines_that_compress(self):
-        self.flood("F8")
+        self.flood("compressed")
 
     def test_M13_reports(self):
-        self.flood("F9")
+        self.flood("reports")
 
     def test_M4_M10_packets_that_never_become_whole(self):
-        self.flood("F12")
+        self.flood("fragments")
 
     def test_M15_tiny_packets(self):
-        self.flood("F10")
+        self.flood("tiny")
 
     def test_R3_silent_links(self):
-        self.flood("F11")
+        self.flood("silent")
 
     def test_R3_made_up_keys_that_answer_pings(self):
-        self.flood("F11-proven")
+        self.flood("proven")
 
     def test_R3_a_new_key_for_each_link_from_the_newcomers_own_address(self):
-        self.flood("F11-fresh")
+        self.flood("fresh")
 
     def test_R3_links_that_are_closed_at_once_with_a_new_key_on_each(self):
-        self.flood("F11-churn")
+        self.flood("churn")
 
 
 class HastenedFloods(FloodStory):
