@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test("R7: samples that are too close, go back or exceed the total give no senseless number")
-    func oddSamples() {
+    func invalidSamples() {
         var meter = TransferMeter(amount: 100, now: at(0))
         meter.measure(200, now: at(0.01))
         #expect(meter.rate == nil)

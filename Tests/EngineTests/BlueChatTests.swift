@@ -76,7 +76,7 @@ struct BlueChatTests {
         return nil
     }
 
-    private func met(_ event: MessengerEvent) -> PeerID? { if case .peerChanged(let id) = event { id } else { nil } }
+    private func changed(_ event: MessengerEvent) -> PeerID? { if case .peerChanged(let id) = event { id } else { nil } }
 
     private func delivered(_ event: MessengerEvent) -> String? {
         if case .chatMessageChanged(let message, _) = event, message.status == .delivered { message.text } else { nil }
@@ -90,7 +90,7 @@ struct BlueChatTests {
     func bothWays() async throws {
         try await chat { radio, messenger, events in
             radio.tell(.found(address(1), name: DisplayName(truncating: "olive")))
-            let id = try #require(await next(events, met))
+            let id = try #require(await next(events, changed))
             #expect(messenger.blueChatPeers.map(\.name.claimed) == ["olive (BlueChat, unproven)"])
             let long = String(repeating: "grüß dich ", count: 200)
             for text in ["hello", long] {
@@ -110,11 +110,11 @@ struct BlueChatTests {
     func waiting() async throws {
         try await chat { radio, messenger, events in
             radio.tell(.found(address(1), name: nil))
-            let id = try #require(await next(events, met))
+            let id = try #require(await next(events, changed))
             radio.setDeaf(true)
             _ = try await messenger.sendLine("one", in: .peer(id))
             radio.tell(.gone(address(1)))
-            #expect(await next(events, met) == id)
+            #expect(await next(events, changed) == id)
             #expect(messenger.blueChatPeers.isEmpty)
             _ = try await messenger.sendLine("two", in: .peer(id))
             radio.setDeaf(false)
@@ -127,11 +127,12 @@ struct BlueChatTests {
         }
     }
 
-    @Test("K2: an address that claims the id of a peer with a key is ignored")
-    func noPlaceOfOthers() async throws {
+    @Test("K4: an address whose id is that of a peer with a key is ignored")
+    func idOfAKnownKey() async throws {
         let friend = Stage.bea
         let contact = EndpointKeys(agreementKey: friend.agreementKey.publicKey, signingKey: friend.signingKey.publicKey)
         let first = Mutex<PeerID?>(nil)
+        // Knows a key for the first id that is asked for.
         let firstOnly: @Sendable (PeerID) -> ContactKeys? = { id in
             first.withLock { first in
                 first = first ?? id
@@ -148,22 +149,22 @@ struct BlueChatTests {
         }
     }
 
-    @Test("the number of peers and of texts is limited; names keep the mark for unproven")
+    @Test("R6: the number of peers and of texts is limited; names keep the mark for unproven")
     func floods() async throws {
         try await chat { radio, messenger, events in
             let name = DisplayName(truncating: String(repeating: "ü", count: 31))
             for number in 0..<200 { radio.tell(.found(address(number), name: name)) }
             for number in 0..<200 { radio.tell(.text("\(number)", from: address(0))) }
-            // The last change reported, and a known peer.
+            // 64 peers have a place: each has a change, and the one that goes another.
             radio.tell(.gone(address(1)))
             var lineCount = 0
             var changeCount = 0
             while changeCount < 65, let event = await next(events, { $0 }) {
                 if heard(event) != nil { lineCount += 1 }
-                if met(event) != nil { changeCount += 1 }
+                if changed(event) != nil { changeCount += 1 }
             }
             #expect(messenger.blueChatPeers.count == 63)
-            // More events may have arrived meanwhile.
+            // A burst of 30 texts, and one a second for the rest of the test.
             #expect((30..<150).contains(lineCount))
             #expect(messenger.blueChatPeers.allSatisfy { $0.name.claimed.hasSuffix(" (BlueChat, unproven)") })
         }

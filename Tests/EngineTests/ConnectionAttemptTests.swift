@@ -10,12 +10,15 @@ import Testing
 /// Attempts to connect to a peer that does not answer.
 @Suite(.timeLimit(.minutes(2)), .leavesNothing) struct ConnectionAttemptTests {
     @Test("a cancelled attempt is reported as cancelled") func cancelled() async throws {
-        try await withSilence { node, session, destination, isConnecting in
+        try await withSilence { _, session, destination, attempt in
             let invitation = Task { try await session.invite(destination) }
-            _ = await isConnecting.value
+            _ = await attempt.value
             invitation.cancel()
             await #expect(throws: SessionError.cancelled) { try await invitation.value }
+        }
+        try await withSilence { node, _, destination, attempt in
             let connection = Task { try await node.withConnection(to: destination) { _ in } }
+            _ = await attempt.value
             connection.cancel()
             await #expect(throws: CancellationError.self) { try await connection.value }
         }
@@ -29,15 +32,15 @@ import Testing
     }
 
     @Test("attempts end with the node") func stopped() async throws {
-        try await withSilence { node, session, destination, isConnecting in
+        try await withSilence { node, session, destination, attempt in
             let invitation = Task { try await session.invite(destination) }
-            _ = await isConnecting.value
+            _ = await attempt.value
             await node.stop()
             await #expect(throws: SessionError.left) { try await invitation.value }
         }
-        try await withSilence { node, _, destination, isConnecting in
+        try await withSilence { node, _, destination, attempt in
             let connection = Task { try await node.withConnection(to: destination) { _ in } }
-            _ = await isConnecting.value
+            _ = await attempt.value
             await node.stop()
             let error = await #expect(throws: NodeError.self) { try await connection.value }
             #expect(error?.description == Node.stoppedError.description)
@@ -61,19 +64,19 @@ import Testing
         #expect(await failure(noRoute, noRoute)?.isWithoutRoute == true)
     }
 
-    /// Runs a node that finds a peer which does not answer.
-    /// - Parameter body: receives the node, a session of it, the peer, and a promise that an attempt fulfils.
+    /// Runs a node, and a session, with the destination of a peer that does not answer.
+    /// - Parameter body: receives the node, the session, the destination, and a promise that an attempt fulfils.
     private func withSilence(
         _ body: @escaping @Sendable (Node, Session, PeerDestination, Promise<Void>) async throws -> Void
     ) async throws {
         let network = TestNetwork(.memory)
-        let isConnecting = Promise<Void>()
+        let attempt = Promise<Void>()
         var settings = network.settings(0)
-        settings.transport = SilentTransport(inner: settings.transport, isConnecting: isConnecting)
+        settings.transport = SilentTransport(inner: settings.transport, attempt: attempt)
         // Longer than the test: the attempts end for another reason.
         settings.limits.connectTimeout = .seconds(600)
         try await withNode(settings) { node in
-            try await body(node, try node.startSession(TestNetwork.trusting), network.destination(1, 9), isConnecting)
+            try await body(node, try node.startSession(TestNetwork.trusting), network.destination(1, 9), attempt)
         }
     }
 }
@@ -81,7 +84,7 @@ import Testing
 /// A network on which no address answers.
 private struct SilentTransport: StreamTransport {
     let inner: any StreamTransport
-    let isConnecting: Promise<Void>
+    let attempt: Promise<Void>
 
     func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener {
         try inner.listen(port: port, interface: interface)
@@ -90,7 +93,7 @@ private struct SilentTransport: StreamTransport {
     func connect(
         to address: LinkAddress, timeout: Duration, cancelledBy cancellation: EventFD?
     ) throws(LinkError) -> any StreamLink {
-        isConnecting.fulfil()
+        attempt.fulfil()
         var event = pollfd(fd: cancellation?.descriptor ?? -1, events: Int16(POLLIN), revents: 0)
         let count = poll(&event, 1, Int32(clamping: timeout.components.seconds * 1000))
         throw count > 0 ? LinkError(.closed, "the attempt was cancelled") : LinkError(.timedOut, "timed out")

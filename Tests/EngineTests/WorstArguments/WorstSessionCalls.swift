@@ -42,7 +42,7 @@ extension WorstCall {
             "Session.remove(_:)",
             in: { scene in
                 for peer in scene.peers {
-                    // Not the founder.
+                    // The other node has not founded the session.
                     attempt { try scene.joined.remove(peer) }
                     attempt { try scene.session.remove(peer) }
                     attempt { try scene.session.remove(peer) }
@@ -52,7 +52,7 @@ extension WorstCall {
             "Session.waitUntilConnected(to:)",
             in: { scene in
                 for peer in scene.peers {
-                    // Neither of them waits for itself.
+                    // A session throws for its own node, instead of waiting.
                     await attempt { try await scene.session.waitUntilConnected(to: peer) }
                     await attempt { try await scene.joined.waitUntilConnected(to: peer) }
                 }
@@ -99,6 +99,7 @@ extension WorstCall {
             },
             calls: { _, invitation in
                 var settings = SessionSettings()
+                // 2 is a valid limit: it would accept the invitation before the other calls.
                 for number in Worst.integers where number != 2 {
                     settings.memberLimit = number
                     attempt { try invitation.accept(settings) }
@@ -129,7 +130,7 @@ extension WorstCall {
             in: { scene in
                 let messages =
                     Worst.byteStrings.map { SessionMessage(bytes: $0) } + [
-                        SessionMessage(bytes: Array(repeating: 0, count: 1201))
+                        SessionMessage(bytes: Array(repeating: 0, count: Session.maximumUnreliableByteCount + 1))
                     ]
                 let receivers: [[PeerID]?] =
                     [nil, [], scene.peers, [scene.other.id, scene.other.id]] + scene.peers.map { [$0] }
@@ -219,6 +220,7 @@ extension WorstCall {
             "Session.sendResource(at:named:to:context:timeout:)",
             in: { scene in
                 let file = scene.scratch("file")
+                // Not these two: they would send the whole disk, or the folder around the package.
                 for (number, text) in Worst.texts.enumerated() where text != "/" && text != ".." {
                     let time = Worst.durations[number % Worst.durations.count]
                     let bytes = Worst.byteStrings[number % Worst.byteStrings.count]
