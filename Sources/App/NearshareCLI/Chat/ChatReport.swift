@@ -8,7 +8,7 @@ struct ChatReport: Sendable {
     /// The peer's name, escaped for a terminal.
     let name: String
     let isJSON: Bool
-    /// Text output includes received lines.
+    /// Whether text output has received lines, and warnings of refused ones. Without it the command's failure names these.
     let showsMessages: Bool
 
     func emit(_ event: ControlEvent) {
@@ -31,8 +31,8 @@ struct ChatReport: Sendable {
         }
     }
 
-    /// Text output of a line, escaped also where the output is piped on to a terminal (T7).
-    /// - Parameter keepsJoiners: keeps the joiners of emoji, for a file.
+    /// The rows of a message as text, escaped wherever the output goes: it may be piped on to a terminal (T7).
+    /// - Parameter keepsJoiners: true for a file, which keeps the joiners of emoji.
     static func lines(_ message: ChatMessage, called name: String, keepsJoiners: Bool = false) -> [String] {
         var author = "you"
         if let id = message.author {

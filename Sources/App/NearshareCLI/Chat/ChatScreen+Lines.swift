@@ -132,7 +132,7 @@ extension ChatScreen {
             let delivery = WrittenLines.Delivery(status: message.status, reason: view.reasons[message.id])
             guard let former = written.deliveries[message.id], former != delivery else { return nil }
             written.deliveries[message.id] = message.status.isFinal ? nil : delivery
-            text = "\(status(message, view).plainText): \(TerminalText.escaped(message.text, columns: 40))"
+            text = "\(deliveryMark(message, view).plainText): \(TerminalText.escaped(message.text, columns: 40))"
         case .transfer(let transfer):
             guard transfer.outcome != nil, written.transfers.remove(transfer.id) != nil else { return nil }
             text = Self.sentence(transfer)

@@ -33,7 +33,7 @@ extension ChatScreen {
         return layout
     }
 
-    /// Number of visible rows of the conversation.
+    /// Number of rows by which a page is reckoned: the visible ones of the conversation, at least 2, so that a page moves.
     var viewRows: Int { max(2, layout(inputRows: input().rows.count).rows) }
 
     /// The size of a terminal that shows all of a QR code, with the other parts of the screen around it.
@@ -58,7 +58,7 @@ extension ChatScreen {
             for index in visible.indices { visible[index].append(near[index], at: layout.columns) }
         }
         lines += visible
-        if layout.hasStatus { lines.append(status()) }
+        if layout.hasStatus { lines.append(statusLine()) }
         let inputStart = lines.count
         lines += input.rows
         lines = lines.prefix(rows).map { $0.truncated(to: columns) }
@@ -75,7 +75,7 @@ extension ChatScreen {
         // A contact without a name has its id.
         let known = contacts[peer].flatMap { $0.name.claimed == peer.hex ? nil : $0.name }
         guard let claimed = known ?? latestClaimedName(of: peer) else { return peer.hex }
-        // A trusted peer may rename itself too; compared as the user sees the names.
+        // Any peer, also a trusted one, may claim the user's own name: its id is shown then. Compared as the user sees both.
         if let own = settings.ownName, own.shown.lowercased() == claimed.shown.lowercased() {
             return claimed.shown(of: peer, columns: columns, isTagged: true)
         }
@@ -158,6 +158,7 @@ extension ChatScreen {
         for (index, contact) in near.enumerated() {
             let name = (index > 0 ? ", " : "") + self.name(of: contact.id)
             let left = near.count - index
+            // 10 columns are left for the number of those that do not fit.
             guard line.width + TerminalText.width(of: name) + 10 <= columns || left == 1 else {
                 line.append("\(index > 0 ? ", " : "")\(left) more", .dim)
                 break
@@ -198,7 +199,7 @@ extension ChatScreen {
         }
     }
 
-    private func status() -> StyledLine {
+    private func statusLine() -> StyledLine {
         var line = StyledLine()
         let view = views.visible
         let isNarrow = columns < Self.columnsForSentence
@@ -219,7 +220,7 @@ extension ChatScreen {
             let contact = contacts[peer]
             let nameColumns = isNarrow ? max(4, min(columns / 3, Self.maximumNameColumns)) : Self.maximumNameColumns
             line.append(name(of: peer, columns: nameColumns), .bold)
-            // First, because the end of the line may be cut off.
+            // Before the rest, because the end of the line may be cut off.
             if case .nameClash? = contact?.trustStatus {
                 line.append(
                     isNarrow ? "  KEY CHANGED: /verify " : "  THE KEY HAS CHANGED, compare it first: /verify ",
@@ -325,13 +326,14 @@ extension ChatScreen {
         rowsAbove(from: views.visible.position, count, columns: columns).reversed().map(\.line)
     }
 
+    /// A row of the screen: the index of its item in the view, and its own in the item.
     private struct Row {
         var item: Int
         var index: Int
         var line: StyledLine
     }
 
-    /// The rows from a position upwards.
+    /// The rows from a position upwards, the lowest first.
     private func rowsAbove(from position: ConversationView.Position, _ count: Int, columns: Int) -> [Row] {
         let view = views.visible
         var found: [Row] = []
@@ -394,7 +396,7 @@ extension ChatScreen {
         return rowsAbove(from: views.visible.position, layout.rows + 1, columns: layout.columns).count <= layout.rows
     }
 
-    /// The rows of an item, below a row with its day where the item before is of another day.
+    /// The rows of an item, below a row with its day where the item before is of another day, or there is none.
     func lines(of index: Int, in view: ConversationView, columns: Int) -> [StyledLine] {
         let item = view.items[index]
         let time = settings.localTime(item.when)
@@ -439,9 +441,9 @@ extension ChatScreen {
         var lines = block(head, message.text, .plain, columns: columns)
         if let written = message.written {
             let words = settings.localTime(written).text(of: "written", beside: time)
-            append(StyledLine("(\(words))", .dim), to: &lines, columns: columns)
+            append(mark: StyledLine("(\(words))", .dim), to: &lines, columns: columns)
         }
-        if message.isLocal { append(status(message, view), to: &lines, columns: columns) }
+        if message.isLocal { append(mark: deliveryMark(message, view), to: &lines, columns: columns) }
         return lines
     }
 
@@ -458,7 +460,7 @@ extension ChatScreen {
     }
 
     /// The delivery mark of a message.
-    func status(_ message: ChatMessage, _ view: ConversationView) -> StyledLine {
+    func deliveryMark(_ message: ChatMessage, _ view: ConversationView) -> StyledLine {
         let usesSigns = settings.hasUTF8 && settings.hasColor
         let reason = view.reasons[message.id].map { ": " + TerminalText.sanitized($0, columns: 200) } ?? ""
         switch message.status {
@@ -471,9 +473,9 @@ extension ChatScreen {
     }
 
     /// Appends a mark to the last row, or below it where it does not fit.
-    private func append(_ status: StyledLine, to lines: inout [StyledLine], columns: Int) {
-        guard let last = lines.last, let span = status.spans.first else { return }
-        if last.width + 1 + status.width <= columns {
+    private func append(mark: StyledLine, to lines: inout [StyledLine], columns: Int) {
+        guard let last = lines.last, let span = mark.spans.first else { return }
+        if last.width + 1 + mark.width <= columns {
             lines[lines.count - 1].append(" ")
             lines[lines.count - 1].append(span.text, span.style)
         } else {
@@ -519,7 +521,7 @@ extension ChatScreen {
         case .completed?:
             let detail = transfer.detail.map { "; \($0)" } ?? ""
             return transfer.isIncoming ? "received \(name)\(size)" : "sent \(name)\(size)\(detail)"
-        case UnsealedConfirmation.occasion? where !transfer.isIncoming:
+        case UnsealedConfirmation.missingEncryption? where !transfer.isIncoming:
             return "\(name): the app takes no private files; `/send --allow-unencrypted` sends it readable by all who relay it"
         case let outcome?:
             // The description of an interruption is advice for the sender.

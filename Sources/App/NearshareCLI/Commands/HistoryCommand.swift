@@ -38,7 +38,7 @@ struct HistoryCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             var history = try TransferHistory(of: LocalMachine())
-            // Before the direction is filtered: with --sent, a peer that has only sent would be unknown.
+            // Before the direction is filtered: else --sent would not know a peer from which files were only received.
             if let peer { try history.restrict(toPeer: peer) }
             if sent { history.restrict(to: .outgoing) }
             if received { history.restrict(to: .incoming) }

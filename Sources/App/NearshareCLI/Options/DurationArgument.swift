@@ -4,8 +4,8 @@ internal import ArgumentParser
 struct DurationArgument: ExpressibleByArgument {
     let duration: Duration
 
-    /// In seconds.
-    private static let limits = 0.1...86_400
+    /// Bounds of the argument, in seconds.
+    private static let secondsRange = 0.1...86_400
 
     init?(argument: String) {
         let parts = argument.split(separator: ":", omittingEmptySubsequences: false)
@@ -20,7 +20,7 @@ struct DurationArgument: ExpressibleByArgument {
             before = number
             unit *= 60
         }
-        guard Self.limits.contains(seconds) else { return nil }
+        guard Self.secondsRange.contains(seconds) else { return nil }
         duration = .milliseconds(Int64((seconds * 1000).rounded()))
     }
 

@@ -48,7 +48,7 @@ struct MeshSendOperation: Sendable {
                     part: source.parts == nil ? nil : (OfferText.summary(part.offer), part.offer.totalSize))))
         let result = MeshAdvice.completed(
             await follower.finish(transfer, of: part, to: name), to: peer.software == .nearshare ? .nearshare : .phone)
-        if isEncrypted, unsealed != nil, result.outcome == UnsealedConfirmation.occasion { return false }
+        if isEncrypted, unsealed != nil, result.outcome == UnsealedConfirmation.missingEncryption { return false }
         let shown = isEncrypted ? UnsealedConfirmation.withAdvice(result, for: name) : result
         try follower.conclude(shown, of: transfer, part, to: peer.id, name: name)
         return true

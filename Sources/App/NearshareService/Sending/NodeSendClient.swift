@@ -68,8 +68,8 @@ struct NodeSendClient: Sendable {
             return await running.following(transfer, label: label) { await follow(transfer, events) }
         }
         guard let end, let outcome = end.outcome else { throw NodeEnded() }
-        if !isLast, outcome == UnsealedConfirmation.occasion { return false }
-        let isRefused = isEncrypted && outcome == UnsealedConfirmation.occasion
+        if !isLast, outcome == UnsealedConfirmation.missingEncryption { return false }
+        let isRefused = isEncrypted && outcome == UnsealedConfirmation.missingEncryption
         let detail = isRefused ? UnsealedConfirmation.advice(for: name) : end.detail
         reporter.report(
             .sent(

@@ -4,7 +4,7 @@ package import Nearshare
 /// up to 1.7.4, and iOS' up to 1.7.0.
 package struct UnsealedConfirmation: Sendable {
     /// The outcome of a file in the mesh whose receiver takes no encrypted ones.
-    package static let occasion = TransferOutcome.failed(.refused, at: .remote)
+    package static let missingEncryption = TransferOutcome.failed(.refused, at: .remote)
 
     /// Returns whether the file is sent. The argument is the receiver's name, escaped for a terminal.
     package let ask: @Sendable (String) async -> Bool
@@ -31,7 +31,7 @@ package struct UnsealedConfirmation: Sendable {
 
     /// The result of a transfer, with the way to send it nevertheless.
     static func withAdvice(_ result: TransferResult, for name: String) -> TransferResult {
-        guard result.outcome == occasion else { return result }
+        guard result.outcome == missingEncryption else { return result }
         return TransferResult(outcome: result.outcome, detail: advice(for: name))
     }
 }

@@ -1,4 +1,4 @@
-/// Lines at the cursor that are redrawn in place. A value: it returns the control sequences to write.
+/// Lines above the cursor that are redrawn in place. A value: it returns the control sequences to write.
 package struct LineBlock: Sendable {
     /// Widths of the lines on the screen, which a terminal that has become narrower wraps into more rows.
     private var drawnWidths: [Int] = []

@@ -5,7 +5,7 @@ internal import NearshareInterfaces
 /// Several content records in one block of memory, unencrypted, ready to be sealed in place and written at once.
 struct FilledBlock: ~Copyable {
     let bytes: UnsafeMutableRawBufferPointer
-    /// Size of each frame in bytes; the records are contiguous.
+    /// Size of each frame in bytes, without header and tag of its record; the records are contiguous.
     let frames: [Int]
     /// Whether the block contains the end mark.
     let isLast: Bool
@@ -16,19 +16,24 @@ struct FilledBlock: ~Copyable {
 /// is still in the processor's cache.
 final class SourcePump: Sendable {
     private struct State {
+        /// The end of the receiver's window, in bytes of the content stream.
         var limit: UInt64 = 0
         var isStopped = false
         /// Used by the pump's thread, but may be cancelled from any.
         var reader: SingleThreaded<any ResourceReader>?
         var failure: StorageError?
-        /// A failure of the reader between two calls.
+        /// A failure that the reader reports outside of a call; see ``ResourceReader/onFailure(_:)``.
         var readerFailure: StorageError?
         var changedNames = ChangedNames()
         var isOutputClosed = false
         var isComparing = false
+        /// The listed files whose digests the receiver asks for; nil until it asks.
         var candidates: FileSet?
+        /// The listed files that the receiver has already, or has in a newer version; nil before it has reported them.
         var present: (identical: FileSet, newer: FileSet)?
+        /// The receiver's resume point of a transfer that compares files; nil before it has arrived.
         var point: ResumePoint?
+        /// Counts of the compared files, for the result; nil before the comparison has ended.
         var compared: ComparedFiles?
         /// Whether the receiver knows withdrawn entries.
         var allowsWithdrawal = false
@@ -103,11 +108,11 @@ final class SourcePump: Sendable {
     /// Lets the pump pass over entries that cannot be read, before anything is read.
     func allowWithdrawal() { state.update { $0.allowsWithdrawal = true } }
 
-    /// Starts the comparison of files that may be present at the receiver, before its resume point is known.
+    /// Marks the transfer as one that compares files before its resume point is known. The caller starts the pump.
     func beginComparison() { state.update { $0.isComparing = true } }
 
-    /// Passes the receiver's resume point to a pump that runs already.
-    /// - Returns: false when it does not run yet.
+    /// Passes the receiver's resume point to a pump that compares files.
+    /// - Returns: false where none are compared: the caller starts the pump.
     func receive(_ point: ResumePoint) -> Bool {
         state.update { state in
             if state.isComparing { state.point = point }
@@ -174,7 +179,7 @@ final class SourcePump: Sendable {
         var present = PresentFiles.none
         var point = given
         if given == nil { (point, present) = try compareFiles(blocks, send: send) }
-        // nil: stopped meanwhile.
+        // nil where the pump was stopped during the comparison.
         guard let point else { return }
         do throws(StorageError) {
             var provider = try openReader()
@@ -204,7 +209,7 @@ final class SourcePump: Sendable {
                     upTo: allowance, isFinished: { content.isFinished }, isLast: true,
                     fill: { (buffer) throws(StorageError) in
                         let count = try content.fill(buffer, from: &provider)
-                        // The receiver accepts no transfer of which nothing remains.
+                        // A transfer of which nothing remains is no transfer to the receiver: the source fails instead.
                         if content.isFinished, content.isAllWithdrawn, let withdrawal = provider.firstWithdrawal {
                             throw withdrawal
                         }
@@ -267,6 +272,7 @@ final class SourcePump: Sendable {
         do throws(StorageError) {
             var provider = try openReader()
             while !files.isPartFinished {
+                // Without the rate limit, which is one of content: what is read to be compared is not limited.
                 guard let allowance = try waitForAllowance(sent: blocks.sent) else { return false }
                 let isSent = try blocks.send(
                     upTo: allowance, isFinished: { files.isPartFinished }, isLast: false,
@@ -374,15 +380,15 @@ private final class ContentBlocks {
         var frames: [Int] = []
         var position = 0
         while left > 0, !isFinished() {
-            let header = position + RecordFormat.headerByteCount
-            let body = header + RecordFormat.contentHeaderByteCount
+            let headerOffset = position + RecordFormat.headerByteCount
+            let contentOffset = headerOffset + RecordFormat.contentHeaderByteCount
             let requestedCount = min(RecordFormat.maximumContentByteCount, Int(clamping: left))
-            let count = try fill(UnsafeMutableRawBufferPointer(rebasing: bytes[body..<body + requestedCount]))
+            let count = try fill(UnsafeMutableRawBufferPointer(rebasing: bytes[contentOffset..<contentOffset + requestedCount]))
             guard count > 0 else { break }
-            bytes[header] = FrameType.content
-            bytes.storeBytes(of: wireID.rawValue.bigEndian, toByteOffset: header + 1, as: UInt64.self)
+            bytes[headerOffset] = FrameType.content
+            bytes.storeBytes(of: wireID.rawValue.bigEndian, toByteOffset: headerOffset + 1, as: UInt64.self)
             frames.append(RecordFormat.contentHeaderByteCount + count)
-            position = body + count + RecordFormat.tagByteCount
+            position = contentOffset + count + RecordFormat.tagByteCount
             left -= UInt64(count)
             sent += UInt64(count)
             // A source of unknown size returns what it has; the block is not held back for more.
@@ -399,20 +405,20 @@ private final class ContentBlocks {
 /// Size of one write to a link, adapted to its speed: at most a part of a processor cache, and less on a slow link, where a
 /// control frame would wait behind it for seconds.
 struct BlockSize {
-    private static let records = 2
-    private static let minimum = 16 << 10
-    private static let maximum = records * RecordFormat.maximumContentByteCount
-    static let maximumByteCount = records * RecordFormat.maximumRecordByteCount
+    private static let recordCount = 2
+    private static let minimumByteCount = 16 << 10
+    private static let maximumContentByteCount = recordCount * RecordFormat.maximumContentByteCount
+    static let maximumByteCount = recordCount * RecordFormat.maximumRecordByteCount
 
-    private(set) var contentByteCount = maximum
+    private(set) var contentByteCount = maximumContentByteCount
 
     /// Adapts the size.
     /// - Parameter time: the time that writing the last block took.
     mutating func adapt(toTime time: Duration) {
         if time > .milliseconds(200) {
-            contentByteCount = max(Self.minimum, contentByteCount / 2)
+            contentByteCount = max(Self.minimumByteCount, contentByteCount / 2)
         } else if time < .milliseconds(50) {
-            contentByteCount = min(Self.maximum, contentByteCount * 2)
+            contentByteCount = min(Self.maximumContentByteCount, contentByteCount * 2)
         }
     }
 }

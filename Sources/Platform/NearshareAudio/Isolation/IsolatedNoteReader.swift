@@ -5,7 +5,7 @@ package final class IsolatedNoteReader: NoteSamples {
     package let format: AudioFormat
     package let frames: Int
     private let worker: DecoderClient
-    private var next = 0
+    private var nextFrame = 0
 
     /// - Throws: for a file that is not a voice note, or that the decoder refuses.
     package init(_ file: NoteFile, by launcher: any WorkerLauncher) throws(AudioError) {
@@ -21,23 +21,25 @@ package final class IsolatedNoteReader: NoteSamples {
         self.frames = (overflow ? .max : frames) / OpusHead.granulesPerSecond
     }
 
-    package var position: Int { min(max(0, next), frames) }
+    package var position: Int { min(max(0, nextFrame), frames) }
 
     package func read(into buffer: UnsafeMutableBufferPointer<Int16>) throws(AudioError) -> Int {
         let (count, position) = try worker.read(into: buffer)
-        next = position
+        nextFrame = position
         return count
     }
 
-    package func seek(to frame: Int) throws(AudioError) { next = try worker.seek(to: frame) }
+    package func seek(to frame: Int) throws(AudioError) { nextFrame = try worker.seek(to: frame) }
 
     /// The job ``WorkerJob/decodeNote``.
     package static let routine = WorkerRoutine { socket, file in
+        // Loads the libraries, which the confined worker could not open later.
         let (hasOpus, hasAAC) = (AudioLibraries.opusfile != nil, AudioLibraries.faad != nil)
         let file = file.map { NoteFile(passed: $0) }
         let server = DecoderServer(socket: socket) { () throws(AudioError) in
             guard let file else { return nil }
             let isAAC = try SoundFormat(of: file).isAAC
+            // nil: the library is missing.
             guard isAAC ? hasAAC : hasOpus else { return nil }
             let reader: any NoteSamples = isAAC ? try AACReader(file) : try NoteReader(file)
             return DecoderServer.Decoder(

@@ -15,6 +15,7 @@ package struct AnsweredOffers: Sendable, Hashable, Codable {
 
         private enum CodingKeys: String, CodingKey {
             case digest, sender, part
+            // The name of an earlier version, whose files are read.
             case accepted = "interrupted"
         }
     }
@@ -23,7 +24,7 @@ package struct AnsweredOffers: Sendable, Hashable, Codable {
     package static let lifetime = Duration.seconds(600)
     /// Interval at which a running transfer renews the answer. After a crash, the sender has ``lifetime`` less this time.
     package static let renewalInterval = Duration.seconds(60)
-    /// Limit on offers, beyond which the one that was accepted, or last renewed, first is dropped.
+    /// Limit on offers; the one whose answer or renewal is oldest gives way.
     package static let capacity = 64
 
     private var entries: [Entry] = []
@@ -59,16 +60,15 @@ package struct AnsweredOffers: Sendable, Hashable, Codable {
     /// Removes the offers of a peer.
     package mutating func removeAll(of sender: Fingerprint) { entries.removeAll { $0.sender == sender } }
 
-    /// Stores the answer to an offer, or removes it, so that the user is asked again. The time of an answer that is stored
-    /// already stays.
+    /// Stores the answer to an offer, or removes it, so that the user is asked again. A stored answer keeps its time.
     /// - Parameter answer: nil to remove it.
     package mutating func update(_ digest: String, of sender: Fingerprint, _ answer: Answer?, at now: WallTime) {
-        let first = entries.first { $0.digest == digest && $0.sender == sender && Self.isValid($0, at: now) }
+        let stored = entries.first { $0.digest == digest && $0.sender == sender && Self.isValid($0, at: now) }
         entries.removeAll { ($0.digest == digest && $0.sender == sender) || !Self.isValid($0, at: now) }
         guard let answer else { return }
         var part: [UInt64]?
         if case .part(let selection) = answer { part = selection.ranges.flatMap { [$0.lowerBound, $0.upperBound] } }
-        entries.append(Entry(digest: digest, sender: sender, accepted: first?.accepted ?? now, part: part))
+        entries.append(Entry(digest: digest, sender: sender, accepted: stored?.accepted ?? now, part: part))
         entries = entries.sorted { $0.accepted < $1.accepted }.suffix(Self.capacity)
     }
 
@@ -100,6 +100,7 @@ package typealias AnsweredOfferFile = StateFile<AnsweredOffers>
 
 extension StateFile where Value == AnsweredOffers {
     package convenience init(in directory: StateDirectory) {
+        // The name of an earlier version, whose files are read.
         self.init("interrupted-offers.json", in: directory, startingWith: AnsweredOffers())
     }
 }

@@ -11,10 +11,12 @@ package struct BundleCopy: Sendable, Hashable {
         case epidemic = 1
     }
 
-    /// Limit of an encoded copy.
-    package static let maximumByteCount = 2 + 1 + 1 + 4 * 50 + 128 + Bundle.maximumBodyByteCount + 64
+    /// Limit of an encoded copy, of which 128 bytes are for the header of the bundle.
+    package static let maximumByteCount =
+        2 + 1 + 1 + 4 * PropagationProfile.Bounds.tracklistLimit.upperBound + 128 + Bundle.maximumBodyByteCount
+        + Bundle.signatureByteCount
 
-    /// Number of times that it has been forwarded, this time included.
+    /// Number of times the bundle has been forwarded, this copy's link included.
     package var hopCount: Int
     package var forwarding: ForwardingMode
     /// Tags of the nodes that have stored it most recently (``EndpointID/visitTag(in:)``).
@@ -34,7 +36,7 @@ package struct BundleCopy: Sendable, Hashable {
         self.signature = signature
     }
 
-    /// - Throws: for anything but one whole copy within its bounds (section 13, Copy).
+    /// - Throws: for anything but one whole copy within its bounds (`docs/PROTOCOL.md`, section 13, Copy).
     package init(decoding bytes: ArraySlice<UInt8>) throws(MalformedInput) {
         guard bytes.count <= Self.maximumByteCount else { throw MalformedInput("bundle copy: too long") }
         var reader = ByteReader(bytes, of: "bundle copy")
@@ -45,7 +47,7 @@ package struct BundleCopy: Sendable, Hashable {
         self.forwarding = forwarding
         let count = Int(try reader.readInteger(UInt8.self))
         guard count <= PropagationProfile.Bounds.tracklistLimit.upperBound else {
-            throw MalformedInput("bundle copy: more than 50 visited nodes")
+            throw MalformedInput("bundle copy: more than \(PropagationProfile.Bounds.tracklistLimit.upperBound) visited nodes")
         }
         visitedTags = []
         for _ in 0..<count { visitedTags.append(try reader.readInteger()) }

@@ -1,10 +1,12 @@
 internal import NearshareBase
 
-/// Addresses at which discovery or a link has found members, and peers that may become members, with the zones of this node.
+/// Addresses at which discovery or a link has found members, and peers that may become members, with this machine's zones
+/// (RFC 4007) in link-local ones.
 struct DiscoveredAddresses: Sendable {
     private var addresses: [PeerID: [SessionMember.Address]] = [:]
 
-    /// Limit on peers whose addresses are kept, members beyond it left out: names on the network are free.
+    /// Limit on peers whose addresses are kept, beyond which only those of members are added: a machine can announce any number
+    /// of peers.
     static let maximumCount = 256
 
     /// The number of peers whose addresses are kept.
@@ -29,7 +31,7 @@ struct DiscoveredAddresses: Sendable {
     }
 
     /// A member with all addresses that may lead to it, the discovered ones first.
-    func added(to member: SessionMember) -> SessionMember {
+    func merged(into member: SessionMember) -> SessionMember {
         guard let found = addresses[member.id] else { return member }
         var member = member
         member.addresses = found + member.addresses.filter { !found.contains($0) }

@@ -531,7 +531,7 @@ package struct SessionRoster: Sendable {
             guard !link.isConnected, isDemanded || reachability.isMissing(id, now: now) else { return nil }
             guard relayCandidates(for: id).isEmpty || reachability.hasFailedThroughRelay(id) else { return nil }
         }
-        return .connect(discovered.added(to: member))
+        return .connect(discovered.merged(into: member))
     }
 
     /// The connected members that announce a link to a member, those with a direct link to this member first, each group by id.

@@ -29,24 +29,25 @@ package struct RelayDecision: Sendable, Hashable {
     package init?(_ context: RelayContext) {
         let ttl = min(context.ttl, MeshPacket.maximumTTL)
         guard ttl > 1, context.type != .requestSync else { return nil }
-        func decision(_ highest: UInt8, _ milliseconds: ClosedRange<Int>) -> RelayDecision {
+        func decision(maximumTTL: UInt8, delay: ClosedRange<Int>) -> RelayDecision {
             RelayDecision(
-                ttl: min(ttl, highest) - 1,
-                delay: .milliseconds(milliseconds.lowerBound) ... .milliseconds(milliseconds.upperBound))
+                ttl: min(ttl, maximumTTL) - 1,
+                delay: .milliseconds(delay.lowerBound) ... .milliseconds(delay.upperBound))
         }
+        // Caps and delays, in milliseconds: the specification's table.
         let isDense = context.degree >= 6
         switch (context.type, context.hasRecipient) {
-        case (.noiseHandshake, _): self = decision(7, 10...35)
+        case (.noiseHandshake, _): self = decision(maximumTTL: 7, delay: 10...35)
         case (.noiseEncrypted, true), (.courierEnvelope, true), (.ping, true), (.pong, true), (.nostrCarrier, true),
             (.fragment, true):
-            self = decision(7, 20...60)
-        case (.fragment, false), (.voiceFrame, _): self = decision(isDense ? 5 : 7, 8...25)
+            self = decision(maximumTTL: 7, delay: 20...60)
+        case (.fragment, false), (.voiceFrame, _): self = decision(maximumTTL: isDense ? 5 : 7, delay: 8...25)
         default:
             switch context.degree {
-            case ...2: self = decision(7, 10...40)
-            case 3...5: self = decision(context.type == .announce ? 7 : 6, 60...150)
-            case 6...9: self = decision(5, 80...180)
-            default: self = decision(5, 100...220)
+            case ...2: self = decision(maximumTTL: 7, delay: 10...40)
+            case 3...5: self = decision(maximumTTL: context.type == .announce ? 7 : 6, delay: 60...150)
+            case 6...9: self = decision(maximumTTL: 5, delay: 80...180)
+            default: self = decision(maximumTTL: 5, delay: 100...220)
             }
         }
     }

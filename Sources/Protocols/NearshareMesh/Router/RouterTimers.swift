@@ -12,7 +12,7 @@ struct RouterTimers: Sendable {
         if nextMaintenance == nil { nextMaintenance = now + Self.maintenanceInterval }
     }
 
-    /// Schedules the next maintenance when one is due.
+    /// Schedules the next maintenance, where one is due now.
     /// - Parameter isIdle: there is nothing to maintain, so this maintenance is the last.
     /// - Returns: whether maintenance is due.
     mutating func popMaintenance(now: MonotonicInstant, isIdle: Bool) -> Bool {
