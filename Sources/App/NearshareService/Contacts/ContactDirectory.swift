@@ -87,7 +87,7 @@ package struct ContactDirectory: Sendable {
     @_optimize(none)
     private func settled(_ contact: Contact, selectedBy text: String, timeout: Duration) async throws -> Contact {
         let trust = try machine.trust.read()
-        let isKnown = trust.entry(claiming: contact.id).map { trust.isContact($0.fingerprint) } ?? false
+        let isKnown = trust.isContact(claiming: contact.id)
         guard let messenger, !isKnown, PeerID(hex: text) != contact.id, contact.software != .blueChat else { return contact }
         let changes = messenger.events()
         let _: Void? = try await withTimeout(min(timeout, settlingTime)) { () async throws -> Void in

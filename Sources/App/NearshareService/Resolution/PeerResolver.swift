@@ -205,7 +205,7 @@ package struct PeerResolver: Sendable {
             let namesakes = others.withLock { $0 }.filter { !trust.trustStatus(claiming: $0, named: key.name).isBlocked }
             let status = trust.trustStatus(of: key.fingerprint, claiming: key.name)
             let known = trust.peersListed(as: key.name.claimed).filter { id in
-                id != key.id && trust.entry(claiming: id).map { trust.isContact($0.fingerprint) } == true
+                id != key.id && trust.isContact(claiming: id)
             }
             let notice =
                 nodeNotice ?? SharedName.notice(for: key.name, key.id, status, otherCount: namesakes.count)
@@ -400,9 +400,7 @@ package struct PeerResolver: Sendable {
         let tagged = peers.filter { tag?.matches($0.name, $0.id) == true }
         guard tagged.allSatisfy(unblocked.contains) else { throw CommandFailure(.peerNotFound, ambiguity(of: text, peers)) }
         if unblocked.count == 1 { return unblocked[0] }
-        let contacts = unblocked.filter { peer in
-            trust.entry(claiming: peer.id).map { trust.isContact($0.fingerprint) } ?? false
-        }
+        let contacts = unblocked.filter { trust.isContact(claiming: $0.id) }
         guard contacts.count == 1, let peer = contacts.first, trust.isStoredName(text, of: peer.id),
             !tagged.contains(where: { $0.id != peer.id }),
             let name = trust.entry(claiming: peer.id)?.entry.name,
@@ -614,7 +612,7 @@ package struct PeerResolver: Sendable {
         let trust = (try? machine.trust.read()) ?? TrustStore()
         let ids = trust.peersListed(as: name)
         // A peer that only a rule has accepted may have come first with the name (K2).
-        let isKnown = ids.contains { id in trust.entry(claiming: id).map { trust.isContact($0.fingerprint) } ?? false }
+        let isKnown = ids.contains { trust.isContact(claiming: $0) }
         do {
             peer = try await mesh.find(
                 name, knownAs: ids, settlingTime: isKnown ? .zero : ContactDirectory.defaultSettlingTime, timeout: timeout)

@@ -178,6 +178,9 @@ package struct TrustStore: Sendable, Hashable {
         return entries[key].map { (key, $0) }
     }
 
+    /// Whether the user knows the peer with the short name of a key, see ``isContact(_:)``: an unauthenticated claim.
+    package func isContact(claiming id: PeerID) -> Bool { entry(claiming: id).map { isContact($0.fingerprint) } ?? false }
+
     // MARK: Changes
 
     /// Records a contact with a peer that proves its key now, and pins the key: content was accepted from the peer, or by it.

@@ -329,7 +329,9 @@ extension Messenger {
     /// show its name from then on. At a limited rate, because each message may have another key.
     private func secureSigner(_ signer: EndpointID) {
         guard let owner = owners(of: signer).first(where: { id in !mesh.read { $0.hasProvenSigningKey(id) } }),
-            signerSessions.withLock({ $0.admit(atMost: 8, within: .seconds(60), now: node.clock()) })
+            signerSessions.withLock({
+                $0.admit(atMost: Self.signerSessionsPerMinute, within: .seconds(60), now: node.clock())
+            })
         else { return }
         secure(owner)
     }
@@ -400,6 +402,8 @@ extension Messenger {
         return stated
     }
 
+    /// Limit on sessions with the signers of messages that everyone can read.
+    private static let signerSessionsPerMinute = 8
     /// 30 days, in milliseconds. An older time of writing is not shown.
     private static let maximumWaitingTime: Int64 = 30 * 86_400_000
 
