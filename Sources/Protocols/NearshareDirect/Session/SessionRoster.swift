@@ -498,9 +498,7 @@ package struct SessionRoster: Sendable {
     /// it takes seconds to find out that addresses lead nowhere; to another one when a direct attempt has failed.
     private func relayedAttempt(to member: SessionMember, now: MonotonicInstant) -> ConnectionAttempt? {
         let id = member.id
-        guard !reachability.linkState(of: id).isConnected,
-            let relay = reachability.nextRelay(to: id, among: relayCandidates(for: id), now: now)
-        else { return nil }
+        guard !reachability.linkState(of: id).isConnected else { return nil }
         let isRequired = requiresDirectLink(to: id, now: now)
         let (isDemanded, isMissing) = (demandedLinks.contains(id), reachability.isMissing(id, now: now))
         guard isRequired || isDemanded || isMissing else { return nil }
@@ -515,7 +513,9 @@ package struct SessionRoster: Sendable {
                 // The member's addresses are about to arrive: a relayed link would be closed at once.
                 isDemanded || isMissing
             }
-        return isDue ? .relay(member, through: relay) : nil
+        // Last: it looks at the neighbours of all members.
+        guard isDue, let relay = reachability.nextRelay(to: id, among: relayCandidates(for: id), now: now) else { return nil }
+        return .relay(member, through: relay)
     }
 
     /// The direct attempt that is due to a member without a direct link.
