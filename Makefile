@@ -52,10 +52,13 @@ demo: build
 	@.ci/demo $(BINARY)
 
 # Values and state machines only, for the minute between two edits: neither SQLite nor the command line is built. Each story runs
-# with the first two of its seeds. A test that takes over half a minute is left to `make test`.
+# with the first two of its seeds. What takes a core over two seconds is left to `make test`.
+LONG_TESTS = DirectHandshakeTests/noDowngrade FiftyNodesTests FloodAttackTests/inflatedByOthers HostileNodesTests \
+	MeshMachineTests/oneAddress MeshMachineTests/returning PacketAttackTests/floods SimulatedSessionTests/forms \
+	UnsignedFieldAttackTests/honest
 quick: packages
 	NEARSHARE_TESTS=quick swift build --build-tests
-	NEARSHARE_TESTS=quick NEARSHARE_SEED_COUNT=2 $(SWIFT_TEST) --skip FiftyNodesTests
+	NEARSHARE_TESTS=quick NEARSHARE_SEED_COUNT=2 $(SWIFT_TEST) $(LONG_TESTS:%=--skip %)
 
 test: packages-test
 	swift build --build-tests

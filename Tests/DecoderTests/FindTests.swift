@@ -41,7 +41,7 @@ import Testing
     @Test("R7: seeds, changed at random, keep every decoder's property", arguments: names) func mutations(_ name: String) throws
     {
         let property = Self.property(name)
-        for seed in UInt64(0)..<300 {
+        for seed in seeds(0..<300) {
             var random = SeededRandom(seed: seed)
             let bytes = property.seeds.randomElement(using: &random)!.mutated(using: &random)
             #expect(throws: Never.self, "\(name), seed \(seed)") { try property.check(bytes) }
