@@ -275,9 +275,9 @@ extension Session {
             // Under the lock, before another link of the same member delivers the next messages.
             if let arrival { inbox.append(contentsOf: arrival.messages) }
             var hasNewDeadline = false
-            if arrival?.hasDeliveries == true {
-                let hasUndelivered = state.members.unacknowledgedCount(of: link.peer) > 0
-                hasNewDeadline = state.slow.recordDelivery(to: link.peer, hasUndelivered: hasUndelivered, now: now)
+            if let arrival, arrival.hasDeliveries {
+                hasNewDeadline = state.slow.recordDelivery(
+                    to: link.peer, hasUndelivered: arrival.hasUndelivered, now: now)
             }
             return (arrival, state.receiptWaiterCount > 0, hasNewDeadline)
         }

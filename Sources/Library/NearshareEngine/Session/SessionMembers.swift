@@ -260,7 +260,8 @@ struct SessionMembers {
 
     // MARK: Messages
 
-    func hasChannel(to member: PeerID) -> Bool { memberships[member] != nil }
+    // By its key: a look at the value would copy the channel.
+    func hasChannel(to member: PeerID) -> Bool { memberships.keys.contains(member) }
 
     mutating func addChannel(_ channel: MessageChannel, to member: PeerID) {
         var membership = SessionMembership(channel: channel)

@@ -63,6 +63,8 @@ struct SessionMembership {
         var makesRoom = false
         /// Messages were acknowledged, or are lost: fewer wait for the peer's program.
         var hasDeliveries = false
+        /// Messages still wait for the peer's program.
+        var hasUndelivered = false
     }
 
     mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> Arrival {
@@ -93,6 +95,7 @@ struct SessionMembership {
         }
         arrival.hasFrames = channel.hasFrame(for: link.channelLink)
         arrival.hasDeliveries = channel.unacknowledgedCount < unreadCount
+        arrival.hasUndelivered = !channel.isEmpty
         arrival.makesRoom =
             (!hadRoom && channel.hasRoom) || (!hadRoomForUrgent && channel.hasRoomForUrgent) || channel.isEmpty
         return arrival

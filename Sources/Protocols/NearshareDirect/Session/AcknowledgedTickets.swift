@@ -18,6 +18,7 @@ struct AcknowledgedTickets: Sendable {
     /// Adds a ticket with all of its urgency before it.
     mutating func advance(past ticket: MessageChannel.Ticket) {
         next[ticket.isUrgent] = ticket.number.addingClamped(1)
-        early.remove(ticket)
+        // Hashed only where there are some: this is done for each message.
+        if !early.isEmpty { early.remove(ticket) }
     }
 }
