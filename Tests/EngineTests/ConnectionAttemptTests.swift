@@ -51,6 +51,7 @@ import Testing
     func noRoute(isFirst: Bool) async {
         let refused = NodeError.unreachable("connection refused")
         let noRoute = NodeError(LinkError(.noRoute, "network is unreachable"))
+        #expect(noRoute.isWithoutRoute && !NodeError.unreachable(noRoute.description).isWithoutRoute)
         let addresses = (1...2).map { LinkAddress(host: "192.0.2.\($0)", port: 1) }
         func failure(_ first: NodeError, _ second: NodeError) async -> NodeError? {
             await #expect(throws: NodeError.self) {

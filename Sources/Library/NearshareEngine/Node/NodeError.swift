@@ -9,8 +9,9 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
     case notFound(String, nearby: [NearbyPeer])
     /// Several peers match the text; they are given.
     case ambiguous(String, [NearbyPeer])
-    /// No address of the peer can be reached.
-    case unreachable(String)
+    /// No address of the peer can be reached; without a route, no network of this machine leads there: the cause is here, and not at
+    /// the peer.
+    case unreachable(String, isWithoutRoute: Bool = false)
     /// The peer did not answer within the timeout.
     case timedOut(String)
     /// The two ends have no protocol version or encryption preference in common, or the peer violated the protocol.
@@ -30,7 +31,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
 
     public var description: String {
         switch self {
-        case .unreachable(let text), .timedOut(let text), .incompatible(let text), .identityMismatch(let text),
+        case .unreachable(let text, _), .timedOut(let text), .incompatible(let text), .identityMismatch(let text),
             .refused(let text), .connectionLost(let text), .invalidParameter(let text), .unavailable(let text):
             text
         case .blocked(let peer): "\(peer) is blocked"
@@ -91,19 +92,18 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         }.joined(separator: ", ")
     }
 
-    /// The advice about an address to which no network of this machine leads.
-    private static let noRouteAdvice =
-        "this machine has no way there: check its cable or Wi-Fi, and its addresses (`ip address`)"
-
     /// Whether no network of this machine leads to the address: the cause is here, and not at the peer.
     package var isWithoutRoute: Bool {
-        if case .unreachable(let text) = self { text.hasSuffix(Self.noRouteAdvice) } else { false }
+        if case .unreachable(_, isWithoutRoute: true) = self { true } else { false }
     }
 
     package init(_ error: LinkError) {
         switch error.code {
         case .unreachable: self = .unreachable(error.description)
-        case .noRoute: self = .unreachable("\(error.description); \(Self.noRouteAdvice)")
+        case .noRoute:
+            self = .unreachable(
+                "\(error.description); this machine has no way there: check its cable or Wi-Fi, and its addresses (`ip address`)",
+                isWithoutRoute: true)
         case .timedOut: self = .timedOut(error.description)
         case .portInUse, .unavailable: self = .unavailable(error.description)
         case .broken, .closed: self = .connectionLost(error.description)

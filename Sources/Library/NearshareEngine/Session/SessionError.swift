@@ -52,7 +52,7 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
 
     init(_ error: NodeError) {
         switch error {
-        case .unreachable(let text), .unavailable(let text), .connectionLost(let text): self = .unavailable(text)
+        case .unreachable(let text, _), .unavailable(let text), .connectionLost(let text): self = .unavailable(text)
         case .timedOut(let text): self = .timedOut(text)
         case .invalidParameter(let text): self = .invalidParameter(text)
         case .incompatible(let text): self = .incompatible(text)
