@@ -228,6 +228,9 @@ private func offer(_ id: TransferID, timeout: Duration = .seconds(60)) -> Transf
             _ = transfers.offer(offer(TransferID(rawValue: number)), now: at(0))
             #expect(transfers.hasRoom == (number < 256))
         }
+        let last = TransferID(rawValue: 257)
+        let refused = transfers.offer(offer(last), now: at(0))
+        #expect(refused == [.outgoingEnded(last, .interrupted)] && transfers.hasEnded(last))
     }
 
     @Test("the end of the connection interrupts what runs, and ends what was being cancelled", arguments: Phase.allCases)

@@ -475,6 +475,25 @@ extension SessionStoryTests {
         }
     }
 
+    @Test("offers made at the same time do not exceed the limit on those that wait") func waitingOffers() async throws {
+        try await TestNetwork.withSession(of: 2, .memory) { network, sessions in
+            let (session, id) = (sessions[0], network.id(1))
+            let source = InMemorySource(MemoryContent(file: "a", [1]))
+            let count = await withTaskGroup(of: Bool.self) { group in
+                for _ in 0..<400 {
+                    group.addTask {
+                        (try? await session.sendResource(source, to: [id], resumeKey: Stage.resumeKey)) != nil
+                    }
+                }
+                var count = 0
+                for await isOffered in group where isOffered { count += 1 }
+                return count
+            }
+            // The first is sent, and is not answered.
+            #expect(count == 257)
+        }
+    }
+
     @Test("A8: either side can cancel a resource, and both are told", arguments: LinkKind.allCases) func cancels(
         _ linkKind: LinkKind
     )

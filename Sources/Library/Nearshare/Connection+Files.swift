@@ -1,6 +1,7 @@
 internal import NearshareBase
 internal import NearshareDirect
 public import NearshareEngine
+internal import NearshareInterfaces
 internal import NearshareStorage
 
 extension Connection {
@@ -21,10 +22,10 @@ extension Connection {
             throw StorageError(
                 .failed, "the context has \(context.count) bytes; the limit is \(TransferOffer.maximumContextByteCount)")
         }
-        try checkOffer(timeout)
+        try check(timeout: timeout)
         let source = try FileSource(
             paths: paths, named: try name.map { (name) throws(StorageError) in try ClaimedFileName(checking: name) })
-        return send(source, resumeKey: ResumeKey.derive(from: source.offer), context: context, timeout: timeout)
+        return try offer(source, context: context, timeout: timeout)
     }
 
     /// Offers a text, and sends it once the receiver accepts. The receiver's user is shown the text.
@@ -34,17 +35,24 @@ extension Connection {
     /// - Returns: the transfer, for its result.
     /// - Throws: ``StorageError`` for an empty or too long text, for a timeout out of its bounds, and while 256 offers wait.
     public func send(text: String, timeout: Duration = .seconds(30)) throws(StorageError) -> Transfer {
-        try checkOffer(timeout)
+        try check(timeout: timeout)
         let source = try TextSource(text)
-        return send(source, resumeKey: ResumeKey.derive(from: source.offer), timeout: timeout)
+        return try offer(source, timeout: timeout)
     }
 
-    private func checkOffer(_ timeout: Duration) throws(StorageError) {
+    private func check(timeout: Duration) throws(StorageError) {
         guard TransferOffer.isValid(timeout: timeout) else { throw StorageError(.failed, TransferOffer.timeoutRule) }
-        guard hasRoomForOffer else {
+    }
+
+    private func offer(
+        _ source: any ResourceSource, context: [UInt8] = [], timeout: Duration
+    ) throws(StorageError) -> Transfer {
+        let resumeKey = ResumeKey.derive(from: source.offer)
+        guard let transfer = sendIfRoom(source, resumeKey: resumeKey, context: context, timeout: timeout) else {
             throw StorageError(
                 .failed, "too many offers wait for the receiver's answers; await the results of some, or send a folder")
         }
+        return transfer
     }
 }
 

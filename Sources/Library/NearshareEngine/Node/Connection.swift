@@ -28,6 +28,8 @@ public final class Connection: Sendable {
     private let settings: NodeSettings
     private let transfers: TransferProgressManager
     private let state = Mutex(State())
+    /// Locked from the check that there is room for an offer until it is made: calls at the same time must not exceed the limit.
+    private let offers = Mutex(())
     /// Wakes tasks that wait for the peer's name, the short code, the comparison or the end.
     private let news = AsyncCondition()
 
@@ -108,9 +110,6 @@ public final class Connection: Sendable {
     /// Whether the peer has closed the link because it has too many: another one may get a slot.
     package var foundNoSlot: Bool { state.withLock { $0.foundNoSlot } }
 
-    /// Whether another offer may wait for the peer's answers to those before.
-    package var hasRoomForOffer: Bool { driver.hasRoomForOffer }
-
     /// Offers a resource, once the peer has answered the offers before, and sends it when the peer accepts.
     /// - Parameters:
     ///   - resumeKey: 32 bytes, equal for repeated sends of the same content.
@@ -123,6 +122,16 @@ public final class Connection: Sendable {
         precondition(resumeKey.count == 32 && context.count <= TransferOffer.maximumContextByteCount)
         return driver.send(
             source, resumeKey: resumeKey, context: context, timeout: timeout, rateLimit: rateLimit, settings, transfers)
+    }
+
+    /// Offers a resource in the same way, unless too many offers wait for the peer's answers.
+    /// - Returns: nil while too many wait; then nothing is offered.
+    package func sendIfRoom(
+        _ source: any ResourceSource, resumeKey: [UInt8], context: [UInt8] = [], timeout: Duration
+    ) -> Transfer? {
+        offers.withLock { _ in
+            driver.hasRoomForOffer ? send(source, resumeKey: resumeKey, context: context, timeout: timeout) : nil
+        }
     }
 
     // MARK: For the engine

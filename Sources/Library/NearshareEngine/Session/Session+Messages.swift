@@ -397,12 +397,15 @@ extension Session {
         }
         var links: [PeerID: SessionLink] = [:]
         for member in members { links[member] = try await bestLink(to: member) }
-        guard links.values.allSatisfy(\.driver.hasRoomForOffer) else {
-            throw .unavailable("too many offers wait for a member's answers; await the results of some, or send a folder")
+        let offered = offers.withLock { [links] _ -> [PeerID: Transfer]? in
+            guard links.values.allSatisfy(\.driver.hasRoomForOffer) else { return nil }
+            return links.mapValues {
+                $0.driver.send(
+                    source, resumeKey: resumeKey, context: context, timeout: timeout, node.settings, node.transferProgress)
+            }
         }
-        let transfers = links.mapValues {
-            $0.driver.send(
-                source, resumeKey: resumeKey, context: context, timeout: timeout, node.settings, node.transferProgress)
+        guard let transfers = offered else {
+            throw .unavailable("too many offers wait for a member's answers; await the results of some, or send a folder")
         }
         for (member, transfer) in transfers { follow(transfer, with: member) }
         return transfers

@@ -182,6 +182,9 @@ public final class Session: Sendable {
     let state: Mutex<State>
     /// Locked before ``state``, while this node removes a member.
     let removal = Mutex(())
+    /// Locked from the check that there is room for an offer at all its members until it is made: calls at the same time must not
+    /// exceed the limit.
+    let offers = Mutex(())
     /// Locked after ``state`` where both are needed.
     let inbox = SessionInbox()
     /// Wakes tasks that wait for room in a window, or for a delivery.

@@ -59,9 +59,11 @@ struct OutgoingTransfers: Sendable {
 
     // MARK: The local side
 
-    /// Offers content, at once or after the offers before it. The time for an answer begins when it is sent.
+    /// Offers content, at once or after the offers before it. The time for an answer begins when it is sent. Without ``hasRoom`` the
+    /// transfer ends at once.
     mutating func offer(_ offer: TransferOffer, now: MonotonicInstant) -> [DirectReaction] {
         precondition(states[offer.id] == nil && !isWaiting(offer.id), "a transfer id is used twice")
+        guard hasRoom else { return end(offer.id, .interrupted) }
         waiting.append(offer)
         return sendDueOffers(now: now)
     }
