@@ -34,9 +34,9 @@ import Testing
     @Test func `a relay that has a link again is tried at once`() {
         var attempts = available()
         attempts.recordFailure(to: ada, through: bea, isAnswered: false, now: at(0))
-        attempts.recordLink(to: bea, isFirst: false)
+        attempts.recordLink(to: bea, via: nil, isFirst: false)
         #expect(attempts.nextRelay(to: ada, among: [bea], now: at(0)) == nil)
-        attempts.recordLink(to: bea, isFirst: true)
+        attempts.recordLink(to: bea, via: nil, isFirst: true)
         #expect(attempts.nextRelay(to: ada, among: [bea], now: at(0)) == bea)
     }
 
@@ -47,18 +47,37 @@ import Testing
             #expect(attempts.nextRelay(to: ada, among: [bea, cleo], now: at(delay - 0.01)) == nil)
             #expect(attempts.nextRelay(to: ada, among: [bea, cleo], now: at(delay)) == bea)
         }
-        attempts.recordLink(to: ada, isFirst: true)
+        attempts.recordLink(to: ada, via: nil, isFirst: true)
         #expect(!attempts.hasFailed(ada) && !attempts.isAvailable(ada))
     }
 
     @Test func `an attempt that ends late ends no other one`() {
         var attempts = available()
         attempts.recordAttempt(to: ada, through: bea)
-        attempts.recordLink(to: ada, isFirst: true)
+        // It is a member again.
+        attempts.remove(ada)
         attempts.recordAttempt(to: ada, through: cleo)
         attempts.recordEnd(to: ada, through: bea)
         #expect(attempts.nextRelay(to: ada, among: [bea, cleo], now: at(9)) == nil)
         attempts.recordEnd(to: ada, through: cleo)
+        #expect(attempts.nextRelay(to: ada, among: [bea, cleo], now: at(9)) == bea)
+    }
+
+    @Test func `an attempt goes on beside a link that it has not opened, and no other one begins when that is lost`() {
+        for other in [nil, cleo] {
+            var attempts = available()
+            attempts.recordAttempt(to: ada, through: bea)
+            attempts.recordLink(to: ada, via: other, isFirst: true)
+            #expect(attempts.nextRelay(to: ada, among: [bea, cleo], now: at(9)) == nil)
+            attempts.recordEnd(to: ada, through: bea)
+            #expect(attempts.nextRelay(to: ada, among: [bea, cleo], now: at(9)) == bea)
+        }
+    }
+
+    @Test func `an attempt ends with the link that it has opened`() {
+        var attempts = available()
+        attempts.recordAttempt(to: ada, through: bea)
+        attempts.recordLink(to: ada, via: bea, isFirst: true)
         #expect(attempts.nextRelay(to: ada, among: [bea, cleo], now: at(9)) == bea)
     }
 

@@ -263,6 +263,8 @@ struct SimulatedSession: Simulation {
             guard members[member].roster != nil, members[member].instance == instance else { return }
             if !connects(member, approach) {
                 members[member].roster!.recordFailure(of: approach.member.id, through: approach.relay, now: now)
+            } else if let relay = approach.relay {
+                members[member].roster?.recordAttemptEnd(to: approach.member.id, through: relay)
             }
             pump(member)
         case .arrives(let number, let side, let frame):

@@ -141,6 +141,9 @@ extension Session {
         let own = link.relay == nil ? node.listeningPort.map { (port: $0, hosts: node.interfaceAddresses) } : nil
         update { state in
             state.members.updateReachability(of: link.peer, now: now)
+            if link.isInitiator, let relay = link.relay {
+                state.members.roster.recordAttemptEnd(to: link.peer, through: relay)
+            }
             state.slow.recordLink(to: link.peer, now: now)
             state.transfers.recordLink(to: link.peer)
             state.isReplaced = false

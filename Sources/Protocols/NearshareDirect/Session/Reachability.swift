@@ -112,8 +112,11 @@ struct Reachability: Sendable {
         if !linkState(of: id).isConnected { states[id] = .connecting }
     }
 
+    /// Records that the link of an attempt through a relay has joined, also beside a direct one.
+    mutating func recordAttemptEnd(_ id: PeerID, through relay: PeerID) { relayAttempts.recordEnd(to: id, through: relay) }
+
     mutating func recordConnection(_ id: PeerID, via relay: PeerID?, now: MonotonicInstant) {
-        relayAttempts.recordLink(to: id, isFirst: !linkState(of: id).isConnected)
+        relayAttempts.recordLink(to: id, via: relay, isFirst: !linkState(of: id).isConnected)
         absentSince[id] = nil
         joining[id] = nil
         lost.remove(id)

@@ -74,15 +74,19 @@ struct RelayAttempts: Sendable {
     /// Delays the next attempt for the longest time.
     mutating func pause(_ id: PeerID, now: MonotonicInstant) { pauses[id] = AttemptBackoff(longest: .direct, now: now) }
 
-    /// Records a link to a member.
-    /// - Parameter isFirst: whether it had none before: it may relay what it could not relay then.
-    mutating func recordLink(to id: PeerID, isFirst: Bool) {
+    /// Records a link to a member. An attempt in progress through another relay goes on.
+    /// - Parameters:
+    ///   - relay: nil for a direct link.
+    ///   - isFirst: whether it had none before: it may relay what it could not relay then.
+    mutating func recordLink(to id: PeerID, via relay: PeerID?, isFirst: Bool) {
         forget(id)
+        if let relay { recordEnd(to: id, through: relay) }
         if isFirst { endDelays(through: id) }
     }
 
     mutating func remove(_ id: PeerID) {
         forget(id)
+        attempts[id] = nil
         endDelays(through: id)
     }
 
@@ -91,7 +95,6 @@ struct RelayAttempts: Sendable {
 
     private mutating func forget(_ id: PeerID) {
         availableSince[id] = nil
-        attempts[id] = nil
         backoffs[id] = nil
         pauses[id] = nil
     }

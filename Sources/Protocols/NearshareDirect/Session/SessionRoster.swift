@@ -420,6 +420,11 @@ package struct SessionRoster: Sendable {
         report(id)
     }
 
+    /// Records that the link of an attempt through a relay has joined; the member may be connected by another one.
+    package mutating func recordAttemptEnd(to id: PeerID, through relay: PeerID) {
+        reachability.recordAttemptEnd(id, through: relay)
+    }
+
     /// Records a link to a member.
     /// - Parameter relay: nil for a direct link.
     package mutating func recordConnection(to id: PeerID, via relay: PeerID?, now: MonotonicInstant) {
