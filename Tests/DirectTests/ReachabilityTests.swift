@@ -88,6 +88,25 @@ import Testing
         #expect(reachability.absentees(after: .seconds(30), now: at(60)) == [ada])
     }
 
+    @Test func `an attempt that was not made delays the next one, and counts as no failure`() {
+        var reachability = Reachability()
+        reachability.add(ada, now: at(0))
+        func skip(_ second: Double) {
+            reachability.recordAttempt(ada)
+            reachability.recordFailure(ada, isTried: false, isMember: true, now: at(second))
+        }
+        for second in 0..<8 {
+            skip(Double(second))
+            #expect(!reachability.mayAttempt(ada, now: at(Double(second) + 0.4)))
+            #expect(reachability.mayAttempt(ada, now: at(Double(second) + 0.5)))
+        }
+        #expect(reachability.failureCount(of: ada) == 0)
+        for _ in 0..<3 { reachability.recordFailure(ada, isMember: true, now: at(10)) }
+        skip(12)
+        #expect(!reachability.mayAttempt(ada, now: at(13.9)) && reachability.mayAttempt(ada, now: at(14)))
+        #expect(reachability.failureCount(of: ada) == 3)
+    }
+
     @Test func `failures double the back-off up to 16 seconds`() {
         var reachability = Reachability()
         reachability.add(ada, now: at(0))

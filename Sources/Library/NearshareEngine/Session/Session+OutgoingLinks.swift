@@ -12,11 +12,11 @@ extension Session {
         // The member's program has restarted, or has removed this node, or its name is that of another peer: both users are asked.
         let isRenewal = asksUser && !remembers(member.fingerprint)
         if isRenewal {
-            guard reasonNotToInvite(member.id, now: node.settings.clock()) == nil,
-                state.withLock({ $0.renewals.insert(member.id).inserted })
-            else { return failed(attempt) }
+            // Another attempt asks already.
+            guard state.withLock({ $0.renewals.insert(member.id).inserted }) else { return failed(attempt, isTried: false) }
         }
         defer { if isRenewal { state.withLock { _ = $0.renewals.remove(member.id) } } }
+        if isRenewal, reasonNotToInvite(member.id, now: node.settings.clock()) != nil { return failed(attempt) }
         let link: (any StreamLink)?
         switch attempt {
         case .connect:
@@ -49,12 +49,14 @@ extension Session {
     /// The member that has announced a peer, and so vouches for its key.
     func announcer(of id: PeerID) -> PeerID? { state.withLock { $0.members.roster.announcer(of: id) } }
 
-    /// - Parameter isAnswered: whether the member was reached, and has not agreed.
-    private func failed(_ attempt: SessionRoster.ConnectionAttempt, isAnswered: Bool = false) {
+    /// - Parameters:
+    ///   - isAnswered: whether the member was reached, and has not agreed.
+    ///   - isTried: whether it was tried to reach the member.
+    private func failed(_ attempt: SessionRoster.ConnectionAttempt, isAnswered: Bool = false, isTried: Bool = true) {
         let now = node.settings.clock()
         update { state in
             state.members.roster.recordFailure(
-                of: attempt.member.id, through: attempt.relay, isAnswered: isAnswered, now: now)
+                of: attempt.member.id, through: attempt.relay, isAnswered: isAnswered, isTried: isTried, now: now)
         }
     }
 

@@ -36,6 +36,12 @@ struct AttemptBackoff: Sendable {
         self.init(failureCount: (previous?.failureCount ?? 0) + 1, schedule, now: now)
     }
 
+    /// The same delay once more, after an attempt that was not made.
+    /// - Parameter previous: nil before the first failure.
+    init(repeating previous: AttemptBackoff?, _ schedule: Schedule, now: MonotonicInstant) {
+        self.init(failureCount: previous?.failureCount ?? 0, schedule, now: now)
+    }
+
     /// The longest delay of a schedule.
     init(longest schedule: Schedule, now: MonotonicInstant) {
         self.init(failureCount: schedule.maximumDoublings + 1, schedule, now: now)
@@ -43,6 +49,6 @@ struct AttemptBackoff: Sendable {
 
     private init(failureCount: Int, _ schedule: Schedule, now: MonotonicInstant) {
         self.failureCount = failureCount
-        retryTime = now + schedule.firstDelay * (1 << min(failureCount - 1, schedule.maximumDoublings))
+        retryTime = now + schedule.firstDelay * (1 << min(max(failureCount - 1, 0), schedule.maximumDoublings))
     }
 }

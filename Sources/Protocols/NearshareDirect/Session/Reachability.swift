@@ -141,9 +141,12 @@ struct Reachability: Sendable {
     /// - Parameters:
     ///   - relay: nil for a direct attempt.
     ///   - isAnswered: whether the member was reached through the relay, and has not agreed.
+    ///   - isTried: false for a direct attempt that was not made, because one through a relay asks the member's user already: its
+    ///     back-off does not grow.
     ///   - isMember: false when the member has left meanwhile.
     mutating func recordFailure(
-        _ id: PeerID, through relay: PeerID? = nil, isAnswered: Bool = false, isMember: Bool, now: MonotonicInstant
+        _ id: PeerID, through relay: PeerID? = nil, isAnswered: Bool = false, isTried: Bool = true, isMember: Bool,
+        now: MonotonicInstant
     ) {
         if let relay {
             relayAttempts.recordEnd(to: id, through: relay)
@@ -152,6 +155,10 @@ struct Reachability: Sendable {
         }
         attempts.remove(id)
         guard isMember, linkState(of: id) != .connected(via: nil) else { return }
+        guard isTried else {
+            backoffs[id] = AttemptBackoff(repeating: backoffs[id], .direct, now: now)
+            return
+        }
         if let latest = hints[id] {
             // An attempt that began before the hint says nothing about it.
             guard latest.isTried else {

@@ -466,11 +466,12 @@ package struct SessionRoster: Sendable {
     /// - Parameters:
     ///   - relay: nil for a direct attempt.
     ///   - isAnswered: whether the member was reached through the relay, and has not agreed.
+    ///   - isTried: false for a direct attempt that was not made, because one through a relay asks the member's user already.
     package mutating func recordFailure(
-        of id: PeerID, through relay: PeerID? = nil, isAnswered: Bool = false, now: MonotonicInstant
+        of id: PeerID, through relay: PeerID? = nil, isAnswered: Bool = false, isTried: Bool = true, now: MonotonicInstant
     ) {
         reachability.recordFailure(
-            id, through: relay, isAnswered: isAnswered, isMember: table.member(id) != nil, now: now)
+            id, through: relay, isAnswered: isAnswered, isTried: isTried, isMember: table.member(id) != nil, now: now)
         report(id)
     }
 
