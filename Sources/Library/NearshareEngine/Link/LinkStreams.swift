@@ -195,8 +195,13 @@ final class LinkStreams: Sendable {
     /// Records that the session has handled a stream of ``opened``.
     func recordHandledStream() { state.withLock { $0.unhandledCount -= 1 } }
 
-    /// Whether no stream is open besides the one for messages, and all bytes that were sent have arrived.
-    var areIdle: Bool { state.withLock { $0.streams.count <= 1 && $0.streams.undeliveredCount == 0 } }
+    /// Whether streams are open besides the one for messages, and whether all bytes that were sent have arrived.
+    var use: IdleRelays.Use {
+        state.withLock { state in
+            if state.streams.count > 1 { return .open }
+            return state.streams.undeliveredCount == 0 ? .idle : .unconfirmed
+        }
+    }
 
     // MARK: For programs
 

@@ -508,6 +508,7 @@ public final class Session: Sendable {
     // MARK: Time
 
     private func runTimer() {
+        var idleRelays = IdleRelays()
         while true {
             timer.reset()
             let now = node.settings.clock()
@@ -520,7 +521,7 @@ public final class Session: Sendable {
                 return attempts
             }
             for attempt in attempts { node.start { await self.perform(attempt) } }
-            closeIdleRelays()
+            closeIdleRelays(&idleRelays, now: now)
             sendDueAcknowledgements(now: now)
             dropExpiredMessages(now: now)
             reportSlowMembers(now: now)
@@ -542,8 +543,13 @@ public final class Session: Sendable {
 
     private var hasIdleRelayLinks: Bool { !idleRelayLinks.isEmpty }
 
-    private func closeIdleRelays() {
-        for link in idleRelayLinks where link.driver.isIdle && link.driver.streams.areIdle { link.driver.close(.done) }
+    private func closeIdleRelays(_ idleRelays: inout IdleRelays, now: MonotonicInstant) {
+        let links = idleRelayLinks
+        let uses: [(ObjectIdentifier, IdleRelays.Use)] = links.map { link in
+            (ObjectIdentifier(link), link.driver.isIdle ? link.driver.streams.use : .open)
+        }
+        let dueLinks = idleRelays.dueLinks(among: Dictionary(uses) { first, _ in first }, now: now)
+        for link in links where dueLinks.contains(ObjectIdentifier(link)) { link.driver.close(.done) }
     }
 
     /// The time between two looks at relayed links beside a direct one that are in use.
