@@ -306,6 +306,7 @@ final class SourcePump: Sendable {
         let deadline = clock() + DirectLimits.stepTimeout
         let result: Swift.Result<Result?, StorageError> = state.waitWithDeadlines { state, _ in
             if state.isStopped { return .ready(.success(nil)) }
+            if let failure = state.readerFailure { return .ready(.failure(failure)) }
             if case .ready(let result) = body(state) { return .ready(.success(result)) }
             guard clock() < deadline else { return .ready(.failure(Self.stall(&state))) }
             return .waiting(untilNanoseconds: deadline.nanoseconds)
