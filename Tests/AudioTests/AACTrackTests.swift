@@ -47,6 +47,17 @@ import Testing
         #expect(summary.duration == .milliseconds(7 * 64) && summary.codec == .aac && summary.byteCount == track.byteCount)
     }
 
+    @Test func `the length is that of all packets at every rate`() throws {
+        for count in [1, 2, 7, 441] {
+            var builder = MP4Builder([[UInt8]](repeating: [1], count: count))
+            // AAC LC with one channel at 44,100 Hz.
+            builder.configuration = [0x12, 0x08]
+            let summary = NoteSummary(try Self.track(builder.file))
+            #expect(summary.frames(at: 44_100) == 1024 * count && summary.frames(at: 88_200) == 2048 * count)
+            #expect(summary.granules == Int64(1024 * count * 480 / 441))
+        }
+    }
+
     @Test func `packets of one size need no table`() throws {
         var builder = MP4Builder([[UInt8]](repeating: [1, 2, 3], count: 5))
         builder.fixedSize = 3

@@ -17,8 +17,7 @@ package final class IsolatedNoteReader: NoteSamples {
             throw AudioError(.damaged, "\(shown(file.path)) cannot be decoded: it has \(rate) samples a second")
         }
         self.format = format
-        let (frames, overflow) = Int(summary.granules).multipliedReportingOverflow(by: rate)
-        self.frames = (overflow ? .max : frames) / OpusHead.granulesPerSecond
+        frames = summary.frames(at: rate)
     }
 
     package var position: Int { min(max(0, nextFrame), frames) }

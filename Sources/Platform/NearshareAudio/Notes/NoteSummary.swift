@@ -17,8 +17,10 @@ package struct NoteSummary: Sendable, Hashable {
     /// One or two.
     package let channels: Int
     package let tags: NoteTags
-    /// The length in samples at 48 kHz.
-    package let granules: Int64
+    /// The length in frames at ``frameRate``.
+    private let frameCount: Int
+    /// Frames a second of the file, before SBR (spectral band replication) doubles them.
+    private let frameRate: Int
     package let byteCount: UInt64
     /// Whether the end is missing: the last page is not marked as such.
     package let isTruncated: Bool
@@ -26,7 +28,16 @@ package struct NoteSummary: Sendable, Hashable {
     /// serial number of the stream, and of the last one.
     package let checksums: [UInt32]
 
-    package var duration: Duration { .frames(Int(granules), rate: OpusHead.granulesPerSecond) }
+    package var duration: Duration { .frames(frameCount, rate: frameRate) }
+
+    /// The length in samples at 48 kHz, rounded down.
+    package var granules: Int64 { Int64(frames(at: OpusHead.granulesPerSecond)) }
+
+    /// The length in frames at the rate of a decoder, rounded down.
+    package func frames(at rate: Int) -> Int {
+        let (frames, overflow) = frameCount.multipliedReportingOverflow(by: rate)
+        return rate == frameRate ? frameCount : (overflow ? .max : frames) / frameRate
+    }
 
     /// Bits a second, including headers; at most ``maximumBitrate``, for files that are no notes in truth.
     package var bitrate: Int {
@@ -54,8 +65,7 @@ package struct NoteSummary: Sendable, Hashable {
         codec = .aac
         channels = track.configuration.channels
         tags = NoteTags(recorded: track.recorded)
-        // At most 2^29 frames.
-        granules = Int64(track.frameCount * OpusHead.granulesPerSecond / track.configuration.rate)
+        (frameCount, frameRate) = (track.frameCount, track.configuration.rate)
         byteCount = track.byteCount
         isTruncated = track.isTruncated
         checksums = track.checksums
@@ -90,7 +100,7 @@ package struct NoteSummary: Sendable, Hashable {
         guard overflow || UInt64(granules.partialValue) <= most else {
             throw AudioError(.damaged, "it claims a length that \(size.formattedByteCount) cannot contain")
         }
-        self.granules = granules.partialValue
+        (frameCount, frameRate) = (Int(granules.partialValue), OpusHead.granulesPerSecond)
         byteCount = size
         isTruncated = !last.isLast
         checksums = [first.checksum, last.checksum]
