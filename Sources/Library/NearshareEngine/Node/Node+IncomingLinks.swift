@@ -139,8 +139,8 @@ extension Node {
             after: step, stopping: stopping,
             admit: { number in state.withLock { $0.handshakes.admit(waited: number, now: settings.clock()) } },
             remove: { number in state.withLock { $0.handshakes.remove(number) } })
-        // Not an error where the peer has left, or the node stops.
-        if !isServed, !link.isFinishedByPeer, stopping.current == nil {
+        // Not an error where the peer has left, or the node stops. The level first: the peer is asked with a system call.
+        if !isServed, settings.log.logLevel <= .debug, stopping.current == nil, !link.isFinishedByPeer {
             settings.log.debug("a connection from \(link.remote) was closed: too many handshakes, of its address or in all")
         }
         return isServed

@@ -13,6 +13,8 @@ struct UnreadLinks: Sendable {
     static let timeout = Duration.seconds(5)
 
     private var links: [UInt64: Link] = [:]
+    /// The numbers of the links of each source, the oldest first.
+    private var numbers: [LinkSource: [UInt64]] = [:]
     private var lastNumber: UInt64 = 0
 
     var count: Int { links.count }
@@ -23,23 +25,36 @@ struct UnreadLinks: Sendable {
     mutating func insert(
         _ source: LinkSource, end: @escaping @Sendable () -> Void
     ) -> (number: UInt64, end: (@Sendable () -> Void)?) {
-        let isFromFullSource = links.values.count { $0.source == source } >= Self.maximumCountPerSource
         var displaced: Link?
-        if isFromFullSource || links.count >= Self.maximumCount {
-            let counts = Dictionary(grouping: links.values, by: \.source).mapValues(\.count)
-            let oldest = links.filter { !isFromFullSource || $0.value.source == source }.max { first, second in
-                let (firstCount, secondCount) = (
-                    counts[first.value.source, default: 0], counts[second.value.source, default: 0]
-                )
-                return (firstCount, second.key) < (secondCount, first.key)
-            }
-            displaced = oldest.flatMap { links.removeValue(forKey: $0.key) }
+        if let own = numbers[source], own.count >= Self.maximumCountPerSource {
+            displaced = own.first.flatMap { removeLink($0) }
+        } else if links.count >= Self.maximumCount {
+            displaced = oldestOfLargestSource.flatMap { removeLink($0) }
         }
         lastNumber += 1
         links[lastNumber] = Link(source: source, end: end)
+        numbers[source, default: []].append(lastNumber)
         return (lastNumber, displaced?.end)
     }
 
+    /// The oldest link of the source that has most; of several such sources, the oldest of all.
+    private var oldestOfLargestSource: UInt64? {
+        var largest: (count: Int, oldest: UInt64)?
+        for ofSource in numbers.values {
+            guard let oldest = ofSource.first else { continue }
+            if let found = largest, (found.count, oldest) > (ofSource.count, found.oldest) { continue }
+            largest = (ofSource.count, oldest)
+        }
+        return largest?.oldest
+    }
+
     /// Removes a link whose first bytes are read, or that has ended. No effect on one that gave way.
-    mutating func remove(_ number: UInt64) { links[number] = nil }
+    mutating func remove(_ number: UInt64) { _ = removeLink(number) }
+
+    private mutating func removeLink(_ number: UInt64) -> Link? {
+        guard let link = links.removeValue(forKey: number) else { return nil }
+        numbers[link.source]?.removeAll { $0 == number }
+        if numbers[link.source]?.isEmpty == true { numbers[link.source] = nil }
+        return link
+    }
 }

@@ -52,25 +52,29 @@ struct WaitingLinks: Sendable {
     static let maximumCount = 256
 
     private var links: [UInt64: Link] = [:]
+    /// The numbers of the links of each queue, the oldest first.
+    private var queues: [String: [UInt64]] = [:]
+    /// The number of links of each ``Link/limitKey``.
+    private var addressCounts: [String: Int] = [:]
     private var lastNumber: UInt64 = 0
+    /// When closed links were removed to make room for one that may displace another.
+    private var lastRemoval: MonotonicInstant?
 
     /// Adds a link, unless there is no room for it.
     /// - Parameter isOpen: whether the peer has not closed it.
     mutating func insert(
         _ address: LinkAddress, queue: String, isOpen: @escaping @Sendable () -> Bool, now: MonotonicInstant
     ) -> Step {
-        let limitKey = address.limitKey
-        if !hasRoom(for: limitKey) {
-            // Links that were closed meanwhile take no room from one that is open.
-            links = links.filter { $0.value.isOpen() }
-            guard hasRoom(for: limitKey) else { return .close }
-        }
-        lastNumber += 1
-        links[lastNumber] = Link(address: address, limitKey: limitKey, queue: queue, opened: now, isOpen: isOpen)
-        return .wait(lastNumber)
+        // Links that were closed meanwhile take no room from one that is open.
+        if !hasRoom(for: address.limitKey) { removeClosed() }
+        guard hasRoom(for: address.limitKey) else { return .close }
+        return .wait(add(address, queue: queue, isOpen: isOpen, now: now))
     }
 
     /// Adds a link. Where there is no room for it, the link whose turn comes last gives way, unless that is the new one.
+    ///
+    /// A flood of links is refused here thousands of times a second, with the node's lock held. So closed links are removed only once
+    /// in ``waitTime``: the question is a system call for each.
     /// - Parameters:
     ///   - latestTurns: when the queues had their latest turns.
     ///   - isOpen: whether the peer has not closed it.
@@ -78,23 +82,44 @@ struct WaitingLinks: Sendable {
         _ address: LinkAddress, queue: String, latestTurns: [String: MonotonicInstant],
         isOpen: @escaping @Sendable () -> Bool, now: MonotonicInstant
     ) -> Step {
-        let step = insert(address, queue: queue, isOpen: isOpen, now: now)
-        guard step == .close else { return step }
         let limitKey = address.limitKey
-        let isAddressFull = !hasRoomOfAddress(limitKey)
-        let turn = Turn(
-            place: links.values.count { $0.queue == queue }, latest: latestTurns[queue], number: UInt64.max)
-        let candidates = turns(after: latestTurns).filter { !isAddressFull || links[$0.number]?.limitKey == limitKey }
-        guard let last = candidates.max(), turn < last else { return .close }
-        // Its next decision finds it removed, and closes it.
-        remove(last.number)
-        return insert(address, queue: queue, isOpen: isOpen, now: now)
+        if !hasRoom(for: limitKey), lastRemoval.map({ now - $0 >= Self.waitTime }) ?? true {
+            lastRemoval = now
+            removeClosed()
+        }
+        if !hasRoom(for: limitKey) {
+            let isAddressFull = !hasRoomOfAddress(limitKey)
+            let place = queues[queue]?.count ?? 0
+            // All links that may give way come before it in its own queue.
+            if isAddressFull, place == addressCounts[limitKey] { return .close }
+            let turn = Turn(place: place, latest: latestTurns[queue], number: UInt64.max)
+            guard let last = lastTurn(of: isAddressFull ? limitKey : nil, after: latestTurns), turn < last else {
+                return .close
+            }
+            // Its next decision finds it removed, and closes it.
+            remove(last.number)
+        }
+        return .wait(add(address, queue: queue, isOpen: isOpen, now: now))
     }
+
+    /// - Returns: the number of the link.
+    private mutating func add(
+        _ address: LinkAddress, queue: String, isOpen: @escaping @Sendable () -> Bool, now: MonotonicInstant
+    ) -> UInt64 {
+        lastNumber += 1
+        let link = Link(address: address, limitKey: address.limitKey, queue: queue, opened: now, isOpen: isOpen)
+        links[lastNumber] = link
+        queues[queue, default: []].append(lastNumber)
+        addressCounts[link.limitKey, default: 0] += 1
+        return lastNumber
+    }
+
+    private mutating func removeClosed() { for number in Array(links.keys) { _ = isOpen(number) } }
 
     private func hasRoom(for limitKey: String) -> Bool { links.count < Self.maximumCount && hasRoomOfAddress(limitKey) }
 
     private func hasRoomOfAddress(_ limitKey: String) -> Bool {
-        links.values.count { $0.limitKey == limitKey } < Self.maximumCountPerAddress
+        addressCounts[limitKey, default: 0] < Self.maximumCountPerAddress
     }
 
     /// The host of a link; nil for one that does not wait.
@@ -102,22 +127,23 @@ struct WaitingLinks: Sendable {
 
     /// The links whose turns come before that of a link; nil for one that does not wait.
     func linksBefore(_ number: UInt64, latestTurns: [String: MonotonicInstant]) -> LinksBefore? {
-        let turns = turns(after: latestTurns)
-        guard let own = turns.first(where: { $0.number == number }) else { return nil }
-        return LinksBefore(inQueue: own.place, inAll: turns.count { $0 < own })
+        guard let link = links[number], let place = queues[link.queue]?.firstIndex(of: number) else { return nil }
+        let own = Turn(place: place, latest: latestTurns[link.queue], number: number)
+        var count = 0
+        for (queue, numbers) in queues {
+            count += min(place, numbers.count)
+            guard numbers.count > place else { continue }
+            if Turn(place: place, latest: latestTurns[queue], number: numbers[place]) < own { count += 1 }
+        }
+        return LinksBefore(inQueue: place, inAll: count)
     }
 
-    /// The turns of all links.
-    private func turns(after latestTurns: [String: MonotonicInstant]) -> [Turn] {
-        var counts: [String: Int] = [:]
-        var turns: [Turn] = []
-        for number in links.keys.sorted() {
-            guard let link = links[number] else { continue }
-            let place = counts[link.queue, default: 0]
-            counts[link.queue] = place + 1
-            turns.append(Turn(place: place, latest: latestTurns[link.queue], number: number))
-        }
-        return turns
+    /// The last of the turns of all links, or of those with a ``Link/limitKey``: that of the last link of a queue.
+    private func lastTurn(of limitKey: String?, after latestTurns: [String: MonotonicInstant]) -> Turn? {
+        queues.compactMap { queue, numbers -> Turn? in
+            guard let number = numbers.last, limitKey == nil || links[number]?.limitKey == limitKey else { return nil }
+            return Turn(place: numbers.count - 1, latest: latestTurns[queue], number: number)
+        }.max()
     }
 
     /// Whether the peer has not closed a link. One that it has closed is removed.
@@ -131,7 +157,10 @@ struct WaitingLinks: Sendable {
     mutating func hasLinks(in queue: String) -> Bool { first(in: queue) != nil }
 
     /// The links of a queue that were not closed.
-    mutating func count(in queue: String) -> Int { links.filter { $0.value.queue == queue }.keys.count { isOpen($0) } }
+    mutating func count(in queue: String) -> Int {
+        for number in queues[queue] ?? [] { _ = isOpen(number) }
+        return queues[queue]?.count ?? 0
+    }
 
     /// - Returns: the address of a link that is the first of its queue; nil while an older one waits.
     mutating func addressOfFirst(_ number: UInt64) -> LinkAddress? {
@@ -140,7 +169,8 @@ struct WaitingLinks: Sendable {
     }
 
     private mutating func first(in queue: String) -> UInt64? {
-        links.keys.filter { links[$0]?.queue == queue }.sorted().first { isOpen($0) }
+        while let number = queues[queue]?.first { if isOpen(number) { return number } }
+        return nil
     }
 
     /// Lets a link wait on, or removes it after `maximum`.
@@ -153,7 +183,13 @@ struct WaitingLinks: Sendable {
     }
 
     /// Removes a link that waits no longer.
-    mutating func remove(_ number: UInt64) { links[number] = nil }
+    mutating func remove(_ number: UInt64) {
+        guard let link = links.removeValue(forKey: number) else { return }
+        queues[link.queue]?.removeAll { $0 == number }
+        if queues[link.queue]?.isEmpty == true { queues[link.queue] = nil }
+        let count = addressCounts[link.limitKey, default: 1] - 1
+        addressCounts[link.limitKey] = count > 0 ? count : nil
+    }
 
     /// Waits for the end of a link's wait, with a decision each ``waitTime``.
     /// - Parameters:
