@@ -89,7 +89,7 @@ struct HandshakePacerTests {
         private let addresses: [LinkAddress]
 
         init(from addressCount: Int, start: MonotonicInstant) {
-            addresses = (0..<addressCount).map { LinkAddress(host: "198.51.100.\($0)", port: 1) }
+            addresses = (0..<addressCount).map { LinkAddress(host: "198.51.\($0 / 250).\($0 % 250)", port: 1) }
             now = start
         }
 
@@ -150,6 +150,17 @@ struct HandshakePacerTests {
         for (address, isKnown) in [("192.0.2.1", false), ("192.0.2.2", true), ("192.0.2.2", true)] {
             let opened = flood.now
             let begun = flood.open(LinkAddress(host: address, port: 1), isKnown: isKnown)
+            #expect(try #require(begun) - opened <= .milliseconds(500))
+        }
+    }
+
+    @Test("R9: addresses of which more open links than wait do not come before a newcomer again") func manyAddresses() throws {
+        var flood = Flood(from: 300, start: start)
+        // Each has had its turn several times.
+        flood.run(for: .seconds(8))
+        for number in 1...4 {
+            let opened = flood.now
+            let begun = flood.open(LinkAddress(host: "192.0.2.\(number)", port: 1))
             #expect(try #require(begun) - opened <= .milliseconds(500))
         }
     }

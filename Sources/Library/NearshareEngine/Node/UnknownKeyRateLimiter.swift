@@ -14,8 +14,11 @@ struct UnknownKeyRateLimiter: Sendable {
     static let totalBurst = 256.0
     /// Sustained handshakes of all addresses, per second.
     static let totalPerSecond = 128.0
-    /// Limit on the addresses that are remembered. The one whose latest handshake is the oldest is forgotten first.
+    /// Limit on the addresses whose rates are remembered. The one whose latest handshake is the oldest is forgotten first.
     static let maximumAddressCount = 256
+    /// Limit on the addresses whose turns are remembered: 32 s of the sustained rate of all. An address that is forgotten while its
+    /// links wait would come before a newcomer.
+    static let maximumTurnCount = 4096
 
     private struct Source: Sendable {
         var bucket: TokenBucket
@@ -49,9 +52,13 @@ struct UnknownKeyRateLimiter: Sendable {
             let oldest = sources.min(by: { $0.value.latest < $1.value.latest })?.key
         {
             sources[oldest] = nil
-            latestBegins[oldest] = nil
         }
         sources[host] = source
+        if latestBegins[host] == nil, latestBegins.count >= Self.maximumTurnCount,
+            let oldest = latestBegins.min(by: { $0.value < $1.value })?.key
+        {
+            latestBegins[oldest] = nil
+        }
         latestBegins[host] = now
         return true
     }
