@@ -311,6 +311,24 @@ struct CarryStoryTests {
         #expect(ahead(network, 0) == [id])
     }
 
+    @Test("a clock that is set back by less than the last sleep is not believed either")
+    func setBackInSleep() {
+        var network = BundleNetwork(3)
+        network.connect(0, 1)
+        network.run(.seconds(60))
+        network.tamper = { _, _, _ in nil }
+        // The monotonic clock stops in a sleep of eight hours.
+        network.clockOffsets[0] = .seconds(8 * 3_600)
+        let id = network.send("after the sleep", from: 0, to: 2)
+        network.clockOffsets[0] = .seconds(7 * 3_600)
+        network.run(.seconds(120))
+        #expect(ahead(network, 0).isEmpty)
+        network.tamper = nil
+        network.clockOffsets[1] = .seconds(7 * 3_600)
+        network.run(.seconds(300))
+        #expect(ahead(network, 0) == [id])
+    }
+
     @Test("a readable bundle and an acknowledgement get another time of creation, and a sealed bundle does not")
     func redated() throws {
         var network = BundleNetwork(2)

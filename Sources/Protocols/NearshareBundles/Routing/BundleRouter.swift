@@ -241,7 +241,7 @@ package struct BundleRouter: Sendable {
     /// node's time. A clock that is behind until it is set would otherwise turn all times of creation back, and what was sent would
     /// expire when it is, or be delivered again under another id.
     private mutating func checkCreationTimes(now: Moment) {
-        guard forwarder.neighbourCount > 0, !isClockSetBack(now: now) else { return }
+        guard forwarder.neighbourCount > 0, !hasClockStepped(now: now) else { return }
         let (ahead, due) = index.markAhead(after: WallTime(milliseconds: now.wall.milliseconds + Self.clockTolerance))
         if !ahead.isEmpty { react(.emit(.createdAhead(ahead))) }
         for id in due { start(id, now: now) }
@@ -249,14 +249,15 @@ package struct BundleRouter: Sendable {
 
     /// Records that a neighbour has this node's time: the mesh accepts no packet from one whose clock differs.
     mutating func confirmClock(now: Moment) {
-        let wasSetBack = isClockSetBack(now: now)
+        let hadStepped = hasClockStepped(now: now)
         confirmedClockLead = Self.clockLead(now)
-        if wasSetBack { checkCreationTimes(now: now) }
+        if hadStepped { checkCreationTimes(now: now) }
     }
 
-    /// Whether the wall clock was set back since a neighbour last had this node's time.
-    private func isClockSetBack(now: Moment) -> Bool {
-        confirmedClockLead.map { $0 - Self.clockLead(now) > Self.clockTolerance } ?? false
+    /// Whether the wall clock was set since a neighbour last had this node's time. A sleep counts as well: the monotonic clock stops
+    /// there, which would hide that the wall clock was set back by less than the length of the sleep.
+    private func hasClockStepped(now: Moment) -> Bool {
+        confirmedClockLead.map { $0.distance(to: Self.clockLead(now)).magnitude > UInt(Self.clockTolerance) } ?? false
     }
 
     private static func clockLead(_ now: Moment) -> Int64 {
