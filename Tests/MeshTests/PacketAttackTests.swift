@@ -7,6 +7,22 @@ import Testing
 
 /// Packets that an untrusted peer can send on a link, and how the router treats them.
 @Suite struct PacketAttackTests {
+    @Test("M14: each peer whose clock differs is reported once in ten minutes, and few of many")
+    func differentClocks() throws {
+        var victim = AttackedRouter()
+        let peers = (1...6).map { UntrustedPeer(seed: UInt64($0)) }
+        func reported(_ events: [MeshEvent]) -> [PeerID] {
+            events.compactMap { if case .clockSkewDetected(from: let id, by: _) = $0 { id } else { nil } }
+        }
+        for _ in 0..<3 {
+            for peer in peers { victim.receive(try peer.announcement(at: victim.now + 3_600_000)) }
+        }
+        #expect(reported(victim.events) == peers.prefix(4).map(\.id))
+        victim.run(for: .seconds(600))
+        victim.receive(try peers[5].announcement(at: victim.now + 3_600_000))
+        #expect(reported(victim.events).last == peers[5].id)
+    }
+
     // MARK: Relaying
 
     @Test("M1: the router survives arbitrary input", arguments: seeds(100..<104)) func fuzz(seed: UInt64) throws {

@@ -76,11 +76,12 @@ extension MeshRouter {
 
     private mutating func reportClockSkew(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let packet = frame.packet
-        guard packet.type == .announce, packet.ttl == MeshPacket.maximumTTL, timers.isClockWarningDue(now: now.monotonic),
+        guard packet.type == .announce, packet.ttl == MeshPacket.maximumTTL,
+            timers.isClockWarningDue(about: packet.sender, now: now.monotonic),
             let announcement = try? MeshAnnouncement(decoding: packet.payload),
             let key = try? SigningPublicKey(announcement.signingKey), verifySignature(of: frame, by: key, from: link, now: now)
         else { return }
-        timers.recordClockWarning(now: now.monotonic)
+        timers.recordClockWarning(about: packet.sender, now: now.monotonic)
         let wall = now.wall.unixMilliseconds
         let distance = max(packet.timestamp, wall) - min(packet.timestamp, wall)
         emit(.clockSkewDetected(from: packet.sender, by: .milliseconds(Int64(clamping: distance))))

@@ -6,7 +6,8 @@ struct RouterTimers: Sendable {
     var nextAnnouncement: MonotonicInstant?
     /// When maintenance is due; nil while there is nothing to maintain.
     private(set) var nextMaintenance: MonotonicInstant?
-    private var clockWarnings = RateWindow()
+    /// The times of the latest warnings about peers whose clocks differ.
+    private var clockWarnings: [PeerID: MonotonicInstant] = [:]
 
     mutating func startMaintenance(now: MonotonicInstant) {
         if nextMaintenance == nil { nextMaintenance = now + Self.maintenanceInterval }
@@ -21,15 +22,17 @@ struct RouterTimers: Sendable {
         return true
     }
 
-    /// Whether another warning about differing clocks may be reported to the program.
-    func isClockWarningDue(now: MonotonicInstant) -> Bool {
-        clockWarnings.isEmpty(within: Self.clockWarningInterval, now: now)
+    /// Whether a warning about the clock of a peer may be reported to the program: one for each peer in a while, as a line may wait for
+    /// any of them, and few for many, because keys cost nothing (M14).
+    mutating func isClockWarningDue(about peer: PeerID, now: MonotonicInstant) -> Bool {
+        clockWarnings = clockWarnings.filter { now - $0.value < Self.clockWarningInterval }
+        return clockWarnings[peer] == nil && clockWarnings.count < Self.maximumClockWarningCount
     }
 
-    mutating func recordClockWarning(now: MonotonicInstant) {
-        _ = clockWarnings.admit(atMost: 1, within: Self.clockWarningInterval, now: now)
-    }
+    mutating func recordClockWarning(about peer: PeerID, now: MonotonicInstant) { clockWarnings[peer] = now }
 
     private static let maintenanceInterval = Duration.milliseconds(250)
     private static let clockWarningInterval = Duration.seconds(600)
+    /// Limit on the peers of the warnings within ``clockWarningInterval``.
+    private static let maximumClockWarningCount = 4
 }
