@@ -264,8 +264,11 @@ extension Messenger {
 
     private func storeArrival(_ message: ReceivedMeshMessage) throws(StorageError) {
         if message.sender == nil {
-            if isBlocked(signer: message.signer) { return }
-            secureSigner(message.signer)
+            if settings.isBlocked(.signing(message.signer)) { return }
+            let owners = owners(of: message.signer)
+            // One of the address book, or one in range.
+            if owners.contains(where: { settings.isBlocked(.announced($0)) }) { return }
+            secureSigner(among: owners)
         }
         if let sender = message.sender, node.trustStatus(sender, nil).isBlocked { return }
         let content: StructuredValue?
@@ -312,12 +315,6 @@ extension Messenger {
         subscribers.publish(.arrived(arrival))
     }
 
-    /// Whether a blocked peer has signed a message that everyone can read: one of the address book, or one in range.
-    private func isBlocked(signer: EndpointID) -> Bool {
-        if settings.isBlocked(.signing(signer)) { return true }
-        return owners(of: signer).contains { settings.isBlocked(.announced($0)) }
-    }
-
     /// The peers in the mesh that announce a signing key, which may belong to none of them.
     private func owners(of signer: EndpointID) -> [PeerID] {
         mesh.read { router in
@@ -327,8 +324,9 @@ extension Messenger {
 
     /// Establishes a session with the peer that announces the key of a message that everyone can read: it proves the key, and lists
     /// show its name from then on. At a limited rate, because each message may have another key.
-    private func secureSigner(_ signer: EndpointID) {
-        guard let owner = owners(of: signer).first(where: { id in !mesh.read { $0.hasProvenSigningKey(id) } }),
+    /// - Parameter owners: the peers that announce the key.
+    private func secureSigner(among owners: [PeerID]) {
+        guard let owner = owners.first(where: { id in !mesh.read { $0.hasProvenSigningKey(id) } }),
             signerSessions.withLock({
                 $0.admit(atMost: Self.signerSessionsPerMinute, within: .seconds(60), now: node.clock())
             })
