@@ -59,6 +59,31 @@ import Testing
         #expect(escaped.contains(.request(.sendLine("/text", in: anna), .sendLine(anna, "/text"))))
     }
 
+    @Test func `the heading of a conversation is written when it opens, not when its peer gets a tag`() throws {
+        var chat = makeChat()
+        func headingCount() -> Int {
+            chat.screen.drainLines(at: chat.now).count(where: { $0.hasPrefix("each line goes to") })
+        }
+        let first = headingCount()
+        var other = contact("anna")
+        other.id = try #require(PeerID(hex: "2b2b3c4d5e6f7081"))
+        chat.handle(.event(.contacts([contact("anna", .known(.seen, isFriend: false)), other])))
+        let second = headingCount()
+        chat.type("/public")
+        let room = headingCount()
+        #expect((first, second, room) == (1, 0, 1))
+    }
+
+    @Test func `an answer to an offer of another conversation is told once`() {
+        var chat = makeChat()
+        chat.type("/public")
+        chat.handle(.replied(.history(.publicRoom), .success(.chatMessages([]))))
+        _ = chat.screen.drainLines(at: chat.now)
+        chat.handle(.replied(.answer(number: 1, .yes, subject: "a.txt from anna", in: anna), .success(.done)))
+        let lines = chat.screen.drainLines(at: chat.now)
+        #expect(lines == ["[anna] accepted: a.txt from anna"])
+    }
+
     private func sentLines(_ reactions: [ChatScreen.Reaction]) -> [String] {
         reactions.compactMap { if case .request(.sendLine(let text, _), _) = $0 { text } else { nil } }
     }

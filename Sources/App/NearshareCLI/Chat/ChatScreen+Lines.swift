@@ -15,6 +15,8 @@ extension ChatScreen {
         /// The time of the first lines; nil before.
         fileprivate var start: WallTime?
         fileprivate var heading = ""
+        /// The conversation of the heading; nil for a search.
+        fileprivate var headedConversation: Conversation?
         /// The written delivery states of the user's messages that can still change.
         fileprivate var deliveries: [String: Delivery] = [:]
         /// The stored messages that were unread when they were loaded, and are not written yet.
@@ -45,8 +47,11 @@ extension ChatScreen {
         var lines: [String] = []
         let heading = self.heading
         if heading != written.heading {
-            written.heading = heading
-            if !heading.isEmpty { lines.append(heading) }
+            let conversation = views.visible.conversation
+            // Another peer with the name adds a tag, which the lines show as well.
+            let isRenamed = conversation != nil && conversation == written.headedConversation
+            (written.heading, written.headedConversation) = (heading, conversation)
+            if !heading.isEmpty, !isRenamed { lines.append(heading) }
         }
         if views.visibleIndex == nil {
             lines += drainLines(of: views.visible, isVisible: true, since: start, at: now)

@@ -87,11 +87,11 @@ extension ChatScreen {
             addReply("\(name(of: contact.id)) is verified", in: conversation, at: now)
         case (.answer(_, let answer, let subject, let conversation), .done):
             let text = "\(answer == .yes ? "accepted" : "declined"): \(subject)"
-            addNotice(text, at: now)
+            let index = conversation.flatMap { views.index(of: $0) }
+            // Plain lines show the notices of all conversations.
+            if !settings.isPlain || index == nil || index == views.visibleIndex { addNotice(text, at: now) }
             // Below the question, which would look open there.
-            if let conversation, let index = views.index(of: conversation), index != views.visibleIndex {
-                views[index].addNotice(text, at: now)
-            }
+            if let index, index != views.visibleIndex { views[index].addNotice(text, at: now) }
         default: break
         }
         return []
