@@ -162,6 +162,57 @@ import Testing
         #expect(end == [.quit] && idle.screen.unsentLines.isEmpty)
     }
 
+    @Test func `a line that is held back is told when another one replaces it, and when the chat ends`() {
+        var chat = makeChat()
+        let question = OpenPrompt(
+            number: 1, title: "accept from anna?", lines: [], yes: "Accept", no: "Decline", conversation: anna)
+        chat.handle(.event(.receiving(.prompt(question))))
+        for line in ["y 1", "no 1"] { chat.type(line) }
+        let lines = chat.screen.drainLines(at: chat.now)
+        #expect(lines.contains { $0.hasSuffix("the line that was held back is dropped: y 1") }, "\(lines)")
+        var interrupted = chat
+        let end = chat.handle(.inputEnded)
+        #expect(end == [.quit] && chat.screen.unsentLines == ["not sent: no 1"])
+        interrupted.type("")
+        interrupted.screen.hold("half a li")
+        interrupted.screen.abandonLines(at: interrupted.now)
+        #expect(interrupted.screen.unsentLines == ["not sent: half a li"])
+    }
+
+    @Test func `an interrupt names the lines that wait for a peer`() {
+        var chat = makeWaitingChat()
+        chat.type("one")
+        chat.screen.abandonLines(at: chat.now)
+        #expect(chat.screen.unsentLines == ["not sent: one"])
+    }
+
+    @Test func `a line that the terminal may have cut is sent when an empty line confirms it`() {
+        var chat = makeChat()
+        let whole = String(repeating: "a", count: ChatScreen.typedLineByteCount - 1)
+        let first = chat.type(whole)
+        #expect(sentLines(first) == [whole])
+        let cut = whole + "z"
+        let second = chat.type(cut)
+        let lines = chat.screen.drainLines(at: chat.now).joined(separator: "\n")
+        #expect(sentLines(second).isEmpty && lines.contains("may have cut this line, which ends with: aaa"), "\(lines)")
+        let confirmed = chat.type("")
+        #expect(sentLines(confirmed) == [cut])
+    }
+
+    @Test("K2: the confirmation of a line that may be cut is not one of a new peer")
+    func cutLineToNewPeer() {
+        var chat = makeWaitingChat()
+        chat.handle(.event(.contacts([contact("anna")])))
+        let reactions = chat.type(String(repeating: "a", count: ChatScreen.typedLineByteCount))
+        let lines = chat.screen.drainLines(at: chat.now).joined(separator: "\n")
+        #expect(sentLines(reactions).isEmpty)
+        let confirmed = chat.type("")
+        #expect(sentLines(confirmed).count == 1)
+        chat.handle(.replied(.history(anna), .success(.chatMessages([]))))
+        let notices = lines + chat.screen.drainLines(at: chat.now).joined(separator: "\n")
+        #expect(notices.contains("may have cut this line") && notices.contains("was found meanwhile"), "\(notices)")
+    }
+
     @Test func `unread lines are written however many there are, because their authors learn that they were read`() {
         let stored = (1...30).map { number in
             ChatMessage(

@@ -362,6 +362,20 @@ private final class PseudoTerminal: Sendable {
         #expect(await lines(of: "") == [])
     }
 
+    @Test func `at the end of a terminal's input, a line that was begun is no line`() async throws {
+        var ends: [Int32] = [-1, -1]
+        try #require(pipe(&ends) == 0)
+        defer { close(ends[0]) }
+        DescriptorOutput.write("one\ntw", to: ends[1])
+        let reader = LineReader(ends[0], maximumLineByteCount: 100, needsFinalLineBreak: true)
+        #expect(await reader.next() == "one")
+        DescriptorOutput.write("o\nhalf", to: ends[1])
+        close(ends[1])
+        #expect(await reader.next() == "two")
+        #expect(await reader.next() == nil)
+        #expect(reader.removeUnfinishedLine() == "half" && reader.removeUnfinishedLine() == nil)
+    }
+
     @Test("a line without an end is split, so that memory stays bounded")
     func longLine() async throws {
         var ends: [Int32] = [-1, -1]

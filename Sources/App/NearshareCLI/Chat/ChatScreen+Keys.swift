@@ -43,15 +43,33 @@ extension ChatScreen {
         return rows > 0 && isAtTop ? loadOlder() : []
     }
 
+    /// Limit on the bytes of a line that is typed as a whole: the terminal drops the rest in silence.
+    static let typedLineByteCount = 4_095
+
     /// Enters a line that was typed as a whole. It replaces a line that was held back; an empty line confirms that one.
     mutating func enter(line: String, at now: WallTime) -> [Reaction] {
-        var reactions: [Reaction] = []
-        if !line.isEmpty {
-            reactions += handle(.key(.control("u")), at: now)
-            reactions += handle(.key(.paste(line)), at: now)
+        guard !line.isEmpty else { return handle(.key(.enter), at: now) }
+        if let held = views.visible.heldLine, held != line {
+            _ = views.visible.removeHeldLine()
+            addNotice("the line that was held back is dropped: \(TerminalText.escaped(held, columns: 200))", at: now)
+        }
+        let reactions = handle(.key(.control("u")), at: now) + handle(.key(.paste(line)), at: now)
+        if line.utf8.count >= Self.typedLineByteCount, views.visible.heldLine != line, !views.visible.editor.isEmpty {
+            let end = TerminalText.escaped(String(line.suffix(20)), columns: 40)
+            addNotice(
+                "the terminal may have cut this line, which ends with: \(end). An empty line sends it; use a pipe or /send for a "
+                    + "longer text", at: now)
+            // That is confirmed in the same way, and says for what.
+            if views.visible.newPeerSentence == nil {
+                views.visible.putBack(line)
+                return reactions
+            }
         }
         return reactions + handle(.key(.enter), at: now)
     }
+
+    /// Holds a line back that was begun, and not entered.
+    mutating func hold(_ line: String) { views.visible.putBack(line) }
 
     /// Whether a line goes to the peer of the conversation, or makes it a friend.
     private static func concernsPeer(_ line: String) -> Bool {
@@ -65,8 +83,7 @@ extension ChatScreen {
         if let unconfirmed, unconfirmed.command != text { self.unconfirmed = nil }
         guard text.contains(where: { !$0.isWhitespace }) else { return [] }
         let held = views.visible.removeHeldLine()
-        // A plain line has replaced the one that was held back.
-        if let held, text != held, text.contains(held), !settings.isPlain {
+        if let held, text != held, text.contains(held) {
             views.visible.putBack(text)
             addNotice("the line that was held back is in front of this: press Enter again to send both as one", at: now)
             return []

@@ -118,7 +118,8 @@ extension ChatScreen {
             }
         views[target].addNotice("\(shown) \(reason); nothing was sent. \(advice)", at: now)
         for line in lines { addUnsent(line, in: target, at: now) }
-        if !hasDraft { views[target].putBack(Self.typed(first)) }
+        // No line can confirm it after the end of the input.
+        if !hasDraft, !hasInputEnded { views[target].putBack(Self.typed(first)) }
         return reactions
     }
 

@@ -207,13 +207,21 @@ struct ChatScreen: Sendable {
     /// dropped.
     private mutating func quitAfterInput(at now: WallTime) -> [Reaction] {
         guard hasInputEnded, !views.openLookups.contains(where: { $0.isRunning && !$0.lines.isEmpty }) else { return [] }
+        abandonLines(at: now)
+        return [.quit]
+    }
+
+    /// Ends the searches, and records which lines are not sent: those that wait for a peer, and plain ones that were held back.
+    mutating func abandonLines(at now: WallTime) {
+        hasInputEnded = true
         for index in views.indices {
-            guard let lookup = views[index].lookup else { continue }
-            views[index].setLookup(ConversationView.Lookup(name: lookup.name, isRunning: false))
-            for line in lookup.lines { addUnsent(line, in: index, at: now) }
+            if let lookup = views[index].lookup {
+                views[index].setLookup(ConversationView.Lookup(name: lookup.name, isRunning: false))
+                for line in lookup.lines { addUnsent(line, in: index, at: now) }
+            }
+            if settings.isPlain, let held = views[index].removeHeldLine() { addUnsent(held, in: index, at: now) }
         }
         hasInputEnded = false
-        return [.quit]
     }
 
     /// Adds a notice that a line was not sent. Where the input has ended, the command ends with it, too.

@@ -55,7 +55,7 @@ final class ChatTerminal: Sendable {
     private static let quitTimeout = Duration.seconds(2)
     /// Plain lines have no last row.
     private static let plainRowCount = 10_000
-    private static let voiceAdvice = "this terminal shows plain lines only; use `nearshare voice`"
+    private static let voiceAdvice = "not available in plain lines; use `nearshare voice`"
 
     /// - Parameters:
     ///   - screen: a new screen, or that of an earlier node; saved when this node stops.
@@ -98,7 +98,7 @@ final class ChatTerminal: Sendable {
             Console.fullScreenMessageHandler.withLock { $0 = .init { [sink] in sink.yield(.screen(.event(.notice($0)))) } }
             FullScreen.enter(terminal)
         }
-        let (endReason, screen, unsent) = await withDiscardingTaskGroup { group in
+        let (endReason, screen, unsent, unhandledLines) = await withDiscardingTaskGroup { group in
             group.addTask { [self] in
                 for await event in events { await forward(event) }
                 if !Task.isCancelled { sink.yield(.nodeEnded) }
@@ -125,18 +125,18 @@ final class ChatTerminal: Sendable {
             guard unsent.isEmpty || wantsErasure.withLock({ $0 }) else {
                 throw CommandFailure(.failure, unsent.joined(separator: "; "))
             }
-        case .interrupted: throw CommandFailure.silent(.interrupted)
+        case .interrupted: throw CommandFailure(.interrupted, unsent.joined(separator: "; "))
         case .nodeEnded:
             savedScreen.withLock { $0 = screen }
-            await putBackLines()
+            await putBackLines(after: unhandledLines)
             throw ControlFailure(.gone, "the node has stopped")
         }
     }
 
     /// Leaves the lines that were typed while the node ended to the next one.
-    private func putBackLines() async {
+    private func putBackLines(after earlierLines: [String]) async {
         sink.finish()
-        var lines: [String] = []
+        var lines = earlierLines
         for await input in inputs { if case .line(let line) = input { lines.append(line) } }
         lineReader?.putBack(lines)
     }
@@ -174,13 +174,15 @@ final class ChatTerminal: Sendable {
         var sentFiles = SentFiles()
         /// The paths of the voice notes that were recorded here.
         var recordedNotes: Set<String> = []
-        /// Failures after the user had quit, which no screen shows.
+        /// Failures after the user had quit or was interrupted, which no screen shows.
         var unsent: [String] = []
+        /// Plain lines that were typed after the node had ended.
+        var unhandledLines: [String] = []
     }
 
     private func handleInputs(
         _ group: inout DiscardingTaskGroup, _ submissions: AsyncStream<(ControlRequest, ChatScreen.RequestTag)>.Continuation
-    ) async -> (EndReason, ChatScreen, unsent: [String]) {
+    ) async -> (EndReason, ChatScreen, unsent: [String], unhandledLines: [String]) {
         var state = RunState(screen: savedScreen.withLock { $0 })
         readInput(&group)
         var reactions = state.screen.handle(.resized(size), at: now)
@@ -209,7 +211,7 @@ final class ChatTerminal: Sendable {
             // Ends the wait for replies of a node that hangs.
             client.close()
         }
-        return (state.endReason ?? .quit, state.screen, state.unsent)
+        return (state.endReason ?? .quit, state.screen, state.unsent, state.unhandledLines)
     }
 
     private func readInput(_ group: inout DiscardingTaskGroup) {
@@ -241,7 +243,9 @@ final class ChatTerminal: Sendable {
             if case .replied(let tag, let result) = event, tag.isOrdered {
                 state.pendingCount -= 1
                 if state.endReason != nil, case .failure(let failure) = result {
-                    state.unsent.append("not sent: \(TextLayout.sanitized(failure.description))")
+                    // A node that has ended may have stored it.
+                    let verb = failure.kind == .gone ? "perhaps not sent" : "not sent"
+                    state.unsent.append("\(verb): \(TextLayout.sanitized(failure.description))")
                 }
             }
             recordSentFile(event, &state, &group)
@@ -249,9 +253,18 @@ final class ChatTerminal: Sendable {
         case .keyboardBytes(let bytes):
             let keys = bytes.isEmpty ? state.decoder.flush() : state.decoder.receive(bytes)
             return keys.flatMap { state.screen.handle(.key($0), at: now) }
+        case .line(let line) where state.endReason == .nodeEnded: state.unhandledLines.append(line)
+        // Typed behind /quit, perhaps for the shell.
+        case .line where state.endReason != nil: break
         case .line(let line): return state.screen.enter(line: line, at: now)
-        case .inputEnded where follows: break
-        case .inputEnded: return state.screen.handle(.inputEnded, at: now)
+        // The chat with the next node reads the end again.
+        case .inputEnded where state.endReason == .nodeEnded: break
+        case .inputEnded:
+            if let line = lineReader?.removeUnfinishedLine(), line.contains(where: { !$0.isWhitespace }) {
+                state.screen.hold(line)
+            }
+            return state.screen.handle(
+                follows ? .event(.notice("no further lines are read; Ctrl-C ends the chat")) : .inputEnded, at: now)
         case .resized:
             state.drawnFrame = nil
             return state.screen.handle(.resized(size), at: now)
@@ -269,7 +282,9 @@ final class ChatTerminal: Sendable {
         case .interrupted where state.isInVoiceSession: state.endReasonAfterVoiceSession = .interrupted
         case .nodeEnded where state.isInVoiceSession:
             state.endReasonAfterVoiceSession = state.endReasonAfterVoiceSession ?? .nodeEnded
-        case .interrupted: (state.endReason, state.isFinished) = (.interrupted, true)
+        case .interrupted:
+            state.screen.abandonLines(at: now)
+            (state.endReason, state.isFinished) = (.interrupted, true)
         case .nodeEnded:
             if client.isEndFinal { return state.screen.handle(.nodeEnded, at: now) }
             if state.endReason == nil {

@@ -83,7 +83,7 @@ struct ConversationView: Sendable {
     }
     var editor = LineEditor(maximumByteCount: ChatMessage.maximumTextByteCount)
     /// The line that was put back into the editor, to be sent by Enter alone.
-    private var heldLine: String?
+    private(set) var heldLine: String?
     /// On a terminal of plain lines: the sentence about a peer that has just got the name that the user looked for, until an empty
     /// line confirms a line to it; escaped for a terminal (K2).
     var newPeerSentence: String?

@@ -103,7 +103,9 @@ struct ChatCommand: ConfinedCommand {
         }
         let keyboard = KeyboardReader(terminal)
         let lineReader =
-            isPlainTerminal ? LineReader(STDIN_FILENO, maximumLineByteCount: ChatMessage.maximumTextByteCount + 1) : nil
+            isPlainTerminal
+            ? LineReader(STDIN_FILENO, maximumLineByteCount: ChatMessage.maximumTextByteCount + 1, needsFinalLineBreak: true)
+            : nil
         let screen = Monitor(ChatScreen(settings(on: machine)))
         let wantsErasure = Monitor(false)
         // The process of the node that is stopped to remove everything.

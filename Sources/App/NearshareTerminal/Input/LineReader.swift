@@ -13,14 +13,19 @@ package final class LineReader: Sendable {
 
     private let descriptor: Int32
     private let maximumLineByteCount: Int
+    private let needsFinalLineBreak: Bool
     private let state = Mutex(State())
     private let isStopped = OnceFlag()
     private let stopping = EventFD()
 
-    /// - Parameter maximumLineByteCount: size limit of one line, in bytes; longer ones are split there, so that an endless
-    ///   line does not fill the memory.
-    package init(_ descriptor: Int32, maximumLineByteCount: Int) {
+    /// - Parameters:
+    ///   - maximumLineByteCount: size limit of one line, in bytes; longer ones are split there, so that an endless
+    ///     line does not fill the memory.
+    ///   - needsFinalLineBreak: whether what stands behind the last line break is no line, as on a terminal, where Ctrl-D ends the
+    ///     input also behind a line that the user has begun.
+    package init(_ descriptor: Int32, maximumLineByteCount: Int, needsFinalLineBreak: Bool = false) {
         self.descriptor = descriptor
+        self.needsFinalLineBreak = needsFinalLineBreak
         self.maximumLineByteCount = maximumLineByteCount
     }
 
@@ -56,6 +61,16 @@ package final class LineReader: Sendable {
         }
     }
 
+    /// Removes what stands behind the last line break, at the end of an input that needs one.
+    /// - Returns: nil where nothing stands there.
+    package func removeUnfinishedLine() -> String? {
+        state.withLock { state in
+            guard !state.pending.isEmpty else { return nil }
+            defer { (state.pending, state.searchedCount) = ([], 0) }
+            return String(decoding: state.pending, as: UTF8.self)
+        }
+    }
+
     private func readLine(until cancellation: EventFD) -> String? {
         while !isStopped.isRaised {
             if let line = removeLine() { return line }
@@ -77,7 +92,9 @@ package final class LineReader: Sendable {
             let count: Int
             if let end {
                 count = end
-            } else if state.pending.count >= maximumLineByteCount || (state.hasEnded && !state.pending.isEmpty) {
+            } else if state.pending.count >= maximumLineByteCount
+                || (state.hasEnded && !state.pending.isEmpty && !needsFinalLineBreak)
+            {
                 count = state.pending.count
             } else {
                 return nil
