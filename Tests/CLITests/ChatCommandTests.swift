@@ -13,6 +13,22 @@ private func withoutTrailingSpaces(_ line: String) -> String {
 }
 
 @Suite("commands of the chat screen") struct ChatCommandTests {
+    @Test(
+        "commands work where a terminal is the input, whatever the output is",
+        arguments: [
+            (true, true, true, false, ChatCommand.Presentation.fullScreen), (true, true, false, false, .plainLines),
+            (true, false, true, false, .plainLines), (true, false, false, false, .plainLines), (true, true, true, true, .pipe),
+            (false, true, true, false, .pipe), (false, false, true, false, .pipe),
+        ])
+    func presentation(
+        _ isInputTerminal: Bool, _ isOutputTerminal: Bool, _ canMoveCursor: Bool, _ isJSON: Bool,
+        _ expected: ChatCommand.Presentation
+    ) {
+        let presentation = ChatCommand.Presentation(
+            isInputTerminal: isInputTerminal, isOutputTerminal: isOutputTerminal, canMoveCursor: canMoveCursor, isJSON: isJSON)
+        #expect(presentation == expected)
+    }
+
     @Test("/help describes every command", arguments: ["/help", "/h", "/?"])
     func help(_ command: String) {
         var typing = ChatTyping(columns: 200, rows: 60)

@@ -235,6 +235,18 @@ class ChatStory(Story):
             ben.press("\x04" if end == "Ctrl-D" else "\x03")
             self.assertEqual(0 if end == "Ctrl-D" else 130, ben.end())
             self.assertNotIn(b"\x1b", ben.transcript)
+        # Commands are none of the peer's lines where the output goes elsewhere, either.
+        shell = ["sh", "-c", '"$@" | cat', "sh", *self.ben.command("chat", "anna", "--adapter", "none")]
+        piped = PseudoTerminal(shell, self.ben.environment(), 80, 24)
+        self.addCleanup(piped.close)
+        end = time.monotonic() + TIMEOUT
+        while b"each line goes to anna" not in piped.transcript and time.monotonic() < end:
+            piped.read(0.2)
+        piped.press("/nonsense\n")
+        while b"unknown command /nonsense" not in piped.transcript and time.monotonic() < end:
+            piped.read(0.2)
+        self.assertIn(b"unknown command /nonsense", piped.transcript)
+        piped.press("\x04")
         unnamed = self.screen(self.ben, TERM="dumb")
         unnamed.wait_for("peer: nearshare chat PEER, or --public")
         self.assertEqual(2, unnamed.end())

@@ -62,30 +62,53 @@ struct ChatCommand: ConfinedCommand {
         if let history, !(0...500).contains(history) { throw ValidationError("--history must be 0 to 500") }
     }
 
+    /// How the conversation is shown.
+    enum Presentation: Sendable, Hashable {
+        case fullScreen
+        /// Lines with commands, for a terminal that cannot move the cursor, and for output that is no terminal.
+        case plainLines
+        /// Each line of the input is a message.
+        case pipe
+
+        init(isInputTerminal: Bool, isOutputTerminal: Bool, canMoveCursor: Bool, isJSON: Bool) {
+            guard isInputTerminal, !isJSON else {
+                self = .pipe
+                return
+            }
+            self = isOutputTerminal && canMoveCursor ? .fullScreen : .plainLines
+        }
+    }
+
     func prepare() throws -> @Sendable () async throws -> Void {
-        if !isScreen, peer == nil, !isPublic {
+        let presentation = self.presentation
+        if presentation != .fullScreen, peer == nil, !isPublic {
             throw CommandFailure(
                 .usage,
-                isPlainTerminal
+                presentation == .plainLines && TerminalProperties.isTerminal(STDOUT_FILENO)
                     ? "this terminal shows plain lines only (TERM=dumb, or none): name a peer: nearshare chat PEER, or --public"
                     : "a pipe needs a peer: nearshare chat PEER, or --public")
         }
-        let confined = try ConfinedMachine(sandbox, createsInbox: isOnTerminal, recordsVoice: isScreen, log: global.logger)
+        let confined = try ConfinedMachine(
+            sandbox, createsInbox: presentation != .pipe, recordsVoice: presentation == .fullScreen, log: global.logger)
         return { try await chat(on: confined.machine, decoders: confined.helper) }
     }
 
-    private var isScreen: Bool { isOnTerminal && TerminalProperties.canMoveCursor }
-
-    /// Whether the conversation is shown in plain lines on a terminal.
-    private var isPlainTerminal: Bool { isOnTerminal && !TerminalProperties.canMoveCursor }
-
-    private var isOnTerminal: Bool {
-        !json && TerminalProperties.isTerminal(STDIN_FILENO) && TerminalProperties.isTerminal(STDOUT_FILENO)
+    private var presentation: Presentation {
+        Presentation(
+            isInputTerminal: TerminalProperties.isTerminal(STDIN_FILENO),
+            isOutputTerminal: TerminalProperties.isTerminal(STDOUT_FILENO), canMoveCursor: TerminalProperties.canMoveCursor,
+            isJSON: json)
     }
 
     private func chat(on machine: LocalMachine, decoders: any WorkerLauncher) async throws {
+        let presentation = self.presentation
         let terminal: TerminalDevice? =
-            isScreen ? try openTerminal() : isPlainTerminal ? TerminalDevice(descriptor: dup(STDOUT_FILENO)) : nil
+            switch presentation {
+            case .fullScreen: try openTerminal()
+            // Its bell must not be written to a pipe or a file.
+            case .plainLines: TerminalDevice(descriptor: dup(STDIN_FILENO))
+            case .pipe: nil
+            }
         let options = nearby.nodeOptions(global)
         guard let terminal else {
             let piping = PipedConversation(parameters: parameters(on: machine))
@@ -103,10 +126,10 @@ struct ChatCommand: ConfinedCommand {
         }
         let keyboard = KeyboardReader(terminal)
         let lineReader =
-            isPlainTerminal
+            presentation == .plainLines
             ? LineReader(STDIN_FILENO, maximumLineByteCount: ChatMessage.maximumTextByteCount + 1, needsFinalLineBreak: true)
             : nil
-        let screen = Monitor(ChatScreen(settings(on: machine)))
+        let screen = Monitor(ChatScreen(settings(on: machine, presentation)))
         let wantsErasure = Monitor(false)
         // The process of the node that is stopped to remove everything.
         let node = Monitor<ProcessHandle?>(nil)
@@ -153,12 +176,14 @@ struct ChatCommand: ConfinedCommand {
         return terminal
     }
 
-    private func settings(on machine: LocalMachine) -> ChatScreen.Settings {
+    private func settings(on machine: LocalMachine, _ presentation: Presentation) -> ChatScreen.Settings {
         ChatScreen.Settings(
             opening: isPublic ? .publicRoom : peer.map { .peer($0) } ?? .latest, ownName: try? machine.name(), isQuiet: quiet,
             sendsReadReceipts: machine.configuration.sendsReadReceipts,
-            hasColor: TerminalProperties.hasColor(STDOUT_FILENO) && isScreen, hasUTF8: TerminalProperties.usesUTF8,
-            isPlain: isPlainTerminal, historyLimit: history ?? Self.shownLineCount, endKey: follow ? "Ctrl-C" : "Ctrl-D",
+            hasColor: TerminalProperties.hasColor(STDOUT_FILENO) && presentation == .fullScreen,
+            hasUTF8: TerminalProperties.usesUTF8,
+            isPlain: presentation == .plainLines, historyLimit: history ?? Self.shownLineCount,
+            endKey: follow ? "Ctrl-C" : "Ctrl-D",
             localTime: { .init($0) })
     }
 
