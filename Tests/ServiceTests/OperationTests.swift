@@ -312,7 +312,7 @@ struct MessageListOperationTests {
         }
         let environment = ["HOME": scratch.path, "XDG_STATE_HOME": scratch("state"), "XDG_CONFIG_HOME": scratch("config")]
         let operation = MessageListOperation(
-            try LocalMachine(environment: environment), after: number, reporter: reporter)
+            try LocalMachine(environment: environment), after: number, joinsParts: true, reporter: reporter)
         let failure = await #expect(throws: ControlFailure.self) {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await operation.follow(node) }

@@ -7,13 +7,18 @@ package struct MessageListOperation: Sendable {
     /// The number of the last reported message. Kept while one node follows another.
     private let last: Monitor<Int>
     private let startNumber: Int
+    /// The parts of chat lines that are not whole yet; nil where each part is reported.
+    private let joiner: Monitor<ChatPartJoiner>?
 
     /// Number of events after which the stored messages are read. A reader that falls behind loses the oldest of the events that
     /// wait for it (``Broadcast``), so at least one reading follows each loss.
     private static let refreshInterval = 512
 
-    /// - Parameter number: earlier messages, and the one with this number, are left out.
-    package init(_ machine: LocalMachine, after number: Int, reporter: any Reporter) {
+    /// - Parameters:
+    ///   - number: earlier messages, and the one with this number, are left out.
+    ///   - joinsParts: whether a chat line that came in parts is reported once, as a whole.
+    package init(_ machine: LocalMachine, after number: Int, joinsParts: Bool, reporter: any Reporter) {
+        joiner = joinsParts ? Monitor(ChatPartJoiner()) : nil
         self.machine = machine
         self.reporter = reporter
         last = Monitor(number)
@@ -25,6 +30,7 @@ package struct MessageListOperation: Sendable {
 
     /// Reports the stored messages, from the node that runs or else from the store. No node is started for it.
     package func list() async throws {
+        defer { reportParts() }
         if try await withRunningNode(of: machine, { try await reportStored(at: $0) }) { return }
         let store = try NodeStores(directory: machine.state.path).conversations
         let contacts = try ContactDirectory(machine).snapshot()
@@ -40,6 +46,7 @@ package struct MessageListOperation: Sendable {
         // Subscribed before the list is requested, so that no message is lost between the two.
         let events = try await client.events()
         try await reportStored(at: client)
+        reportParts()
         var eventCount = 0
         for await event in events {
             eventCount += 1
@@ -66,7 +73,12 @@ package struct MessageListOperation: Sendable {
     }
 
     private func report(_ message: ReceivedMessage) {
-        reporter.report(.node(.received(message)))
+        for shown in joiner?.withLock({ $0.add(message) }) ?? [message] { reporter.report(.node(.received(shown))) }
         last.withLock { $0 = message.number }
+    }
+
+    /// Reports the parts of the lines that are not whole after all that is stored: the others may never come.
+    private func reportParts() {
+        for part in joiner?.withLock({ $0.drain() }) ?? [] { reporter.report(.node(.received(part))) }
     }
 }
