@@ -4,7 +4,7 @@ internal import NearshareInterfaces
 internal import NearshareMesh
 internal import Synchronization
 
-/// Runs a ``MeshMachine`` on threads: each link has one that reads and one that writes, and one more keeps the time.
+/// Runs a ``MeshMachine`` on threads: each link has one that reads and one that writes, and one more runs the timers.
 final class RouterDriver: Sendable {
     /// The next action of a link's writer.
     private enum Writing {
@@ -61,7 +61,7 @@ final class RouterDriver: Sendable {
         driver.update { machine, now in machine.leave(now: now) }
     }
 
-    /// Keeps the router's time until the node has left; then closes all links and ends the events.
+    /// Runs the machine's timers until the node has left; then closes all links and ends the events.
     func runTimer() {
         driver.run()
         for close in closures.withLock({ Array($0.values) }) { close() }
@@ -72,8 +72,8 @@ final class RouterDriver: Sendable {
 
     var hasRoomForLinks: Bool { driver.read { $0.hasRoomForLinks } }
 
-    /// Opens a stream that a neighbour has opened. The caller closes it where that fails.
-    /// - Returns: nil when there are too many links, or the node stops.
+    /// Adds a link that a neighbour has opened.
+    /// - Returns: nil when there are too many links, or the node stops; the caller closes the link then.
     func open(_ link: any StreamLink) -> MeshLinkID? {
         open(.stream, from: link.remote.sourceName) { link.close() }
     }

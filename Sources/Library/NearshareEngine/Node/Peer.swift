@@ -27,7 +27,7 @@ package struct ForeignPeer: Sendable, Hashable {
     }
 }
 
-/// The peer at the other end of a link: its key is proven, or it has none; its name is claimed.
+/// The peer at the other end of a link. Its key, if it has one, is authenticated by the handshake; its name is claimed.
 public struct Peer: Sendable, Hashable {
     /// The way in which a peer is known.
     package enum Identity: Sendable, Hashable {
@@ -44,7 +44,7 @@ public struct Peer: Sendable, Hashable {
     public let trustStatus: TrustStatus
     /// The address of the link; nil for a peer in the mesh.
     package let address: LinkAddress?
-    /// The version of the direct protocol on the link; nil for a peer in the mesh.
+    /// The version of the direct protocol on the link; nil for a peer in the mesh, and for one of another protocol.
     package let version: UInt8?
 
     /// The key that the link has proven; nil for a peer of another protocol.
@@ -83,13 +83,14 @@ public struct PeerDestination: Sendable, Hashable {
     package var id: PeerID?
     /// The expected key, where it is known: it decides, and not the id alone.
     package var fingerprint: Fingerprint?
-    /// Whether the user has given the id, and no name: no name that the peer claims makes it another one.
+    /// Whether the user has given an id instead of a name: the claimed name is not compared then.
     package var isIDGiven = false
     /// The name under which the peer was found, for messages to the user.
     package var name: DisplayName?
     /// Whether the peer is a LocalSend device.
     package var isLocalSend = false
-    /// SHA-256 of the certificate that a LocalSend device has announced; nil for one that only its address is known of.
+    /// SHA-256 of the certificate that a LocalSend device has announced; nil for a device of which only the
+    /// address is known.
     package var certificate: [UInt8]?
 
     /// Creates a destination, such as from an address that the user typed.

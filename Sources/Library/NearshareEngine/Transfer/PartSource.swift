@@ -19,7 +19,7 @@ struct PartSource: ResourceSource {
     private final class Reader: ResourceReader {
         private let part: OfferPart
         private let base: any ResourceReader
-        /// The number of the base's next entry.
+        /// The index of the next entry of `base`, counted from 0.
         private var number: UInt64 = 0
 
         init(_ part: OfferPart, _ base: any ResourceReader) {
@@ -30,7 +30,7 @@ struct PartSource: ResourceSource {
             while number <= part.selection.lastNumber, let header = try base.nextEntry() {
                 defer { number = number.addingClamped(1) }
                 guard part.selection.contains(number) else { continue }
-                // nil: an item that was not offered at this place, which the caller's checks find.
+                // nil: the source has changed. The caller rejects the header as one that was not offered.
                 return part.renumbered(header) ?? header
             }
             return nil

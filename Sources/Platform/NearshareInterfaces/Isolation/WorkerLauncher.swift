@@ -24,11 +24,12 @@ package protocol WorkerLauncher: Sendable {
 
 /// The part of a job that runs in the worker.
 package struct WorkerRoutine: Sendable {
-    /// Opens libraries, databases and attributes of files while the worker has its rights, reads nothing that peers have
-    /// written, and returns the rest of the job.
+    /// Prepares the job before confinement: loads libraries and databases, and opens attributes of files. It decodes nothing that
+    /// peers have written.
+    /// - Returns: the rest of the job.
     package typealias Load = @Sendable (_ socket: Int32, _ file: Int32?) -> () -> Void
 
-    /// False for a job that reads nothing that peers have written, and keeps its rights.
+    /// False for a job that decodes nothing that peers have written, and keeps its rights. It may move such content.
     package let isConfined: Bool
     /// Time after which the kernel ends the worker, in whole seconds; nil for none.
     package let timeout: Duration?

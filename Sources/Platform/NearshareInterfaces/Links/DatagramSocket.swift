@@ -13,7 +13,7 @@ package protocol DatagramSocket: AnyObject, Sendable {
     func send(_ bytes: [UInt8], to address: LinkAddress)
 
     /// Blocks until a datagram arrives.
-    /// - Returns: at most `limit` bytes of it and the sender's address; nil after ``close()``, and when the socket can be read no more.
+    /// - Returns: at most `limit` bytes of it and the sender's address; nil after ``close()``, and when the socket can no longer be read.
     func receive(upTo limit: Int) -> (bytes: [UInt8], from: LinkAddress)?
 
     /// Wakes ``receive(upTo:)``. May be called from any thread.

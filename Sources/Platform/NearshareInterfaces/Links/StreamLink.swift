@@ -38,7 +38,7 @@ package struct LinkError: Error, Sendable, CustomStringConvertible {
 
 /// The remote address of a link.
 package struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
-    /// The transport below the link.
+    /// The medium of the link.
     package enum Medium: Sendable, Hashable {
         /// IP, over any interface.
         case network
@@ -92,7 +92,8 @@ package struct LinkAddress: Sendable, Hashable, CustomStringConvertible {
     /// The key of a limit that all addresses of one host share: the /64 of an IPv6 address, or else the host.
     package var limitKey: String { sharedNetwork ?? host }
 
-    /// The host and port for a request of HTTP: a zone means something on this machine alone (RFC 6874, section 1).
+    /// The authority of a URI or a Host header (RFC 3986, section 3.2), without the zone, which means something on this machine
+    /// alone (RFC 6874, section 1).
     package var authority: String {
         LinkAddress(host: String(host.prefix { $0 != "%" }), port: port).description
     }

@@ -1,7 +1,7 @@
 internal import CNearshareShims
 
-/// A checksum of a content that is read twice. It costs a small part of what encryption costs, and finds every change of one
-/// word and of the order; it is none against forgery.
+/// A checksum that compares two readings of the same content, at a small part of the cost of encryption. It finds every change of
+/// a single word, and other changes, reordering included, unless the sums happen to agree. It does not protect against forgery.
 struct ContentChecksum: Equatable {
     private var state = nearshare_checksum()
 

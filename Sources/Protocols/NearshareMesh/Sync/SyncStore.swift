@@ -1,7 +1,7 @@
 internal import NearshareBase
 
-/// Public packets that neighbours may have missed (bitchat specification, section 10). ``PublicSync`` has three stores: the latest
-/// announcement of each sender together with messages, files, and fragments of files.
+/// Public packets that neighbours may have missed (bitchat specification, section 10). ``PublicSync`` has three stores: one for
+/// messages and the latest announcement of each sender, one for files, and one for fragments of files.
 struct SyncStore: Sendable {
     /// Limits of a store (M6).
     struct Limits: Sendable {
@@ -31,7 +31,7 @@ struct SyncStore: Sendable {
         /// This node's packets, and those of contacts.
         case known
         case host(MeshLinkSource)
-        /// Closed links to hosts without a known address: together, so that one that comes and goes is not several.
+        /// All closed links to hosts without a known address, which count as one host: one that reconnects gets no second part.
         case gone
     }
 
@@ -165,7 +165,7 @@ struct SyncStore: Sendable {
 
     mutating func expire(now: WallTime) {
         removeAll { entry in
-            // A receiver rejects all but messages at the age at which it rejects an announcement.
+            // Only messages have a longer lifetime: receivers reject other packets at the age limit of announcements.
             let lifetime =
                 entry.frame.packet.type == .message ? PublicSync.messageLifetime : AnnouncementVerdict.maximumClockDifference
             let (age, isOverflow) = now.milliseconds.subtractingReportingOverflow(
