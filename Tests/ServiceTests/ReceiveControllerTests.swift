@@ -660,17 +660,40 @@ struct ReceiveControllerTests {
         return (display, prompts)
     }
 
-    @Test func `a stop by the system is no answer to an open offer`() async throws {
+    @Test("a stop by the system, or by another command, is no answer to an open offer", arguments: [true, false])
+    func stopWithOpenOffer(isSignal: Bool) async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         let (display, prompts) = unanswered()
         _ = try await receiving(bea, accept: .ask, display: display) { listener, controller, node async throws in
             let outcome = try await offer(ada, bea, listener) { _ in
                 for await _ in prompts { break }
-                controller.interrupt(node, .terminated)
+                if isSignal { controller.interrupt(node, .terminated) } else { node.beginShutdown() }
             }
             #expect(outcome == .interrupted)
         }
         #expect(reporter.ended.map(\.outcome) == [.interrupted])
+        #expect(reporter.ended.first?.detail?.hasPrefix("stopped with this command; it is offered again when ") == true)
+    }
+
+    @Test("a transfer that stops with its receiver names the commands with which it continues", arguments: [true, false])
+    func stopInTransfer(isSignal: Bool) async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let source = SlowSource(byteCount: 8 << 20)
+        _ = try await receiving(bea, accept: .all) { listener, controller, node async throws in
+            let outcome = try await withNode(try ada.settings()) { other in
+                try await other.withConnection(to: bea.destination(listener)) { connection in
+                    let transfer = connection.send(source, resumeKey: [UInt8](repeating: 5, count: 32), timeout: .seconds(60))
+                    for await progress in transfer.progress where progress.done > 0 { break }
+                    if isSignal { controller.interrupt(node, .terminated) } else { node.beginShutdown() }
+                    return await transfer.result.outcome
+                }
+            }
+            #expect(outcome == .interrupted)
+        }
+        let sentence =
+            "stopped with this command; it continues where it stopped when `nearshare receive` or `nearshare mesh run` "
+            + "runs again"
+        #expect(reporter.ended.map(\.detail) == [sentence])
     }
 
     @Test func `a terminal that closes is no answer to an open offer: the user cannot be asked`() async throws {

@@ -4,8 +4,6 @@ internal import Synchronization
 /// Answers invitations by policy or by asking the user, and follows the accepted transfers.
 package final class ReceiveController: Sendable {
     private struct State {
-        /// Whether ``Interruption/terminated`` ends the process.
-        var isTerminated = false
         /// Whether the user has stopped the process with Ctrl-C.
         var isCancelled = false
         /// Whether the node stops.
@@ -85,7 +83,7 @@ package final class ReceiveController: Sendable {
                     state.withLock { $0.openCount += 1 }
                     answers.addTask {
                         defer { self.endInvitation() }
-                        let endsReceiving = await self.handle(invitation)
+                        let endsReceiving = await self.handle(invitation, on: node)
                         if endsReceiving, self.endsAfterFirst { node.beginShutdown() }
                     }
                 }
@@ -122,7 +120,7 @@ package final class ReceiveController: Sendable {
     /// senders look for the receiver again for a while.
     package func interrupt(_ node: Node, _ cause: Interruption) {
         guard cause == .cancelled else {
-            state.withLock { ($0.isTerminated, $0.isStopping) = (true, true) }
+            state.withLock { $0.isStopping = true }
             node.beginShutdown()
             prompts.close()
             return
@@ -135,14 +133,22 @@ package final class ReceiveController: Sendable {
 
     // MARK: One invitation
 
+    private static let stopped = "stopped with this command"
+    /// The commands that receive, for a message.
+    private static let receivers = "`nearshare receive` or `nearshare mesh run`"
+
     /// - Returns: whether the transfer is complete, or nothing can be written any more.
-    private func handle(_ invitation: Invitation) async -> Bool {
+    private func handle(_ invitation: Invitation, on node: Node) async -> Bool {
         reporter.report(.invited(invitation, freeSpace: destination.freeSpace))
         switch await decider.decide(invitation) {
         case .decline(let reason, let detail, let wasPrompted, let isSilent):
             decline(invitation, reason, wasPrompted: wasPrompted)
             if wasPrompted { recorder.recordUnreceived(invitation, .declined(reason)) }
             recorder.reportEnd(of: invitation, .declined(reason), detail: detail, isSilent: isSilent)
+            return false
+        // The link has ended with this node.
+        case .ended(.interrupted) where node.isShuttingDown:
+            endUnanswered(invitation, on: node)
             return false
         case .ended(let outcome):
             recorder.recordUnreceived(invitation, outcome)
@@ -153,22 +159,26 @@ package final class ReceiveController: Sendable {
         case .accept(let policy, let part, let reserved, let consent, let number):
             let reservation = QuotaReservation(
                 reserved, for: invitation.peer.fingerprint, at: invitation.peer.quotaSource, policy)
-            return await receive(invitation, part: part, reservation: reservation, consent: consent, number: number)
+            return await receive(
+                invitation, on: node, part: part, reservation: reservation, consent: consent, number: number)
         case .closed:
-            endUnanswered(invitation)
+            endUnanswered(invitation, on: node)
             return false
         }
     }
 
     /// Ends an invitation whose question was closed. Ctrl-C declines it; the end of the node or of the terminal is no answer of the
     /// user.
-    private func endUnanswered(_ invitation: Invitation) {
-        let (isCancelled, isStopping) = state.withLock { ($0.isCancelled, $0.isStopping) }
+    private func endUnanswered(_ invitation: Invitation, on node: Node) {
+        let (isCancelled, isStopping) = state.withLock { ($0.isCancelled, $0.isStopping || node.isShuttingDown) }
         let end: (outcome: TransferOutcome, detail: String?) =
             if isCancelled {
                 (.declined(.declined), nil)
             } else if isStopping {
-                (.interrupted, "stopped with this command")
+                (
+                    .interrupted,
+                    "\(Self.stopped); it is offered again when \(Self.receivers) runs again while the sender still tries"
+                )
             } else {
                 (.declined(.notAllowed), "the terminal has closed: the user cannot be asked")
             }
@@ -191,8 +201,8 @@ package final class ReceiveController: Sendable {
     ///   - number: of the question that the user has answered; nil for the next one.
     /// - Returns: whether the transfer is complete, or nothing can be written any more.
     private func receive(
-        _ invitation: Invitation, part: OfferPart?, reservation: QuotaReservation, consent: OfferDecider.Consent,
-        number: Int?
+        _ invitation: Invitation, on node: Node, part: OfferPart?, reservation: QuotaReservation,
+        consent: OfferDecider.Consent, number: Int?
     ) async -> Bool {
         let identity = invitation.identity
         let wasPrompted = consent == .answer
@@ -238,11 +248,10 @@ package final class ReceiveController: Sendable {
         }
         transfers.apply(result.outcome, of: transfer, invitation)
         if result.outcome != .interrupted { decider.removeNumber(of: identity) }
-        if result.outcome == .interrupted, state.withLock({ $0.isTerminated }) {
+        if result.outcome == .interrupted, node.isShuttingDown {
             result.detail =
                 invitation.isResumable
-                ? "stopped with this command; it continues where it stopped when `nearshare receive` runs again"
-                : "stopped with this command"
+                ? "\(Self.stopped); it continues where it stopped when \(Self.receivers) runs again" : Self.stopped
         }
         recorder.recordEnd(of: attempt, transfer, result, of: invitation)
         recorder.reportEnd(

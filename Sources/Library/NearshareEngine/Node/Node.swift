@@ -102,6 +102,9 @@ public final class Node: Sendable {
     /// Fulfilled when the node begins to stop.
     var stopping: Promise<Void> { tasks.stopping }
 
+    /// Whether the node stops, or has stopped: no link that ends then was lost.
+    package var isShuttingDown: Bool { state.withLock(\.isShuttingDown) }
+
     /// Waits until the node begins to stop, or the task is cancelled.
     package func waitUntilStopping() async { _ = await stopping.value }
 
