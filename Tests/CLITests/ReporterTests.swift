@@ -354,6 +354,9 @@ private final class MovableTime: Sendable {
                 "/in/album  (folder)"
             ])
         #expect(lines(.delivered(try item(path: "", type: nil), .notShown, from: nil, nil)).isEmpty)
+        var present = try item(kind: .folder, path: "/in/album", type: nil)
+        present.isPresent = true
+        #expect(lines(.delivered(present, .notShown, from: nil, nil)) == ["/in/album  (folder, nothing new)"])
     }
 
     @Test("published lines about an item name its sender, its conversation and its path, and its end only where it has failed")

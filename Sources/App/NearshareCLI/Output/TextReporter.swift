@@ -250,7 +250,8 @@ struct TextReporter: Reporter {
         let author = isPublished ? sender.map { " from \($0.name.shown(of: $0.id))" } ?? "" : ""
         let type = item.detectedType.map { ", \($0)" } ?? ""
         var facts = item.kind == .folder ? "folder" : "\(item.size.formattedByteCount)\(type)"
-        if item.isPresent { facts += ", already there" }
+        // In a folder, files that are newer here may have been left.
+        if item.isPresent { facts += item.kind == .folder ? ", nothing new" : ", already there" }
         if item.isMergeable { facts += ", beside the earlier one, which `receive --update` would update" }
         if item.replacedCount > 0 {
             facts += ", \(item.replacedCount) \(item.replacedCount == 1 ? "file" : "files") replaced"
