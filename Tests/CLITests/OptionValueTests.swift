@@ -27,6 +27,11 @@ import Testing
         #expect((try? TimeoutArgument(parsing: text)) == nil)
     }
 
+    @Test func `an empty text is no path`() throws {
+        #expect(throws: ValidationError.self) { try PathArgument.expanded("") }
+        #expect(try PathArgument.expanded("in") == "in")
+    }
+
     @Test(arguments: [("6", 6000), ("24", 24_000), ("25.5", 25_500), ("256", 256_000)])
     func `a bit rate is 6 to 256 kbit/s`(_ text: String, _ bitsPerSecond: Int) {
         #expect(BitrateArgument(argument: text)?.bitsPerSecond == bitsPerSecond)

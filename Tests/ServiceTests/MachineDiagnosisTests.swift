@@ -94,6 +94,7 @@ struct MachineDiagnosisTests {
         diagnosis.checkInbox(at: scratch("state/nearshare"))
         #expect(findings.all.map(\.subject) == ["inbox"] && diagnosis.severity == .error)
         #expect(findings.all.first?.text.contains("is nearshare's own directory") == true)
+        #expect(findings.all.first?.advice == "choose another one with --inbox or in the configuration")
     }
 
     @Test("a profile that is not valid is a problem once, whether it is used or not", arguments: ["", "profile = \"far\"\n"])

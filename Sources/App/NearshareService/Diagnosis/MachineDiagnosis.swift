@@ -199,7 +199,7 @@ package struct MachineDiagnosis: Sendable {
     /// - Parameter path: nil for the configured inbox.
     package func checkInbox(at path: String?) {
         guard let machine else { return }
-        do {
+        do throws(StorageError) {
             let inbox = try machine.inbox(path)
             let state = try inbox.check() ? "is writable" : "is made when something arrives"
             let free = inbox.freeSpace.map { ", \($0.formattedByteCount) free" } ?? ""
@@ -214,8 +214,9 @@ package struct MachineDiagnosis: Sendable {
                         ? "`nearshare receive` moves them when the inbox is available; `nearshare inbox` lists them"
                         : "make room on its disk, or choose another inbox; `nearshare inbox` lists what waits"))
         } catch {
+            let repair = error.code == .unsuitable ? "" : "mount it, change its owner, or "
             report(
-                Finding(.error, "inbox", "\(error)", advice: "mount it, change its owner, or choose another one with --inbox")
+                Finding(.error, "inbox", "\(error)", advice: "\(repair)choose another one with --inbox or in the configuration")
             )
         }
     }
