@@ -30,6 +30,18 @@ import Testing
         #expect(store.trustStatus(of: impostor, claiming: try DisplayName("Eve")) == .new)
     }
 
+    @Test("K2: a known peer that claims the name of another one is still known by its own") func formerName() throws {
+        var store = TrustStore()
+        let (ada, dora) = (try peer(10), try peer(11))
+        let name = try DisplayName("Dora")
+        store.recordContact(with: ada, named: Self.ada, at: now)
+        #expect(store.formerName(of: dora.fingerprint, claiming: Self.ada) == nil)
+        store.recordContact(with: dora, named: name, at: now)
+        #expect(store.formerName(of: dora.fingerprint, claiming: Self.ada) == name)
+        #expect(store.formerName(of: dora.fingerprint, claiming: name) == nil)
+        #expect(store.formerName(of: ada.fingerprint, claiming: Self.ada) == nil)
+    }
+
     @Test("R6: another meeting within a minute changes nothing; another name, version or peer does") func recorded() throws {
         var store = TrustStore()
         let (ada, eve) = (try peer(10), try peer(11))

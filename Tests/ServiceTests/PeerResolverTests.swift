@@ -224,6 +224,19 @@ struct PeerResolverTests {
         }
     }
 
+    @Test("K2: a known peer that uses the name of another one is named as it is known")
+    func formerName() async throws {
+        let (ada, bea, dora) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))
+        try ada.introduce(bea.fingerprint, as: "bea", isFriend: true)
+        try ada.introduce(dora.fingerprint, as: "dora")
+        try ada.machine.trust.update { trust in _ = trust.rename(dora.fingerprint, to: nil) }
+        let failure = await caughtFailure { _ = try await resolve(["bea"], for: ada, among: [dora]) }
+        #expect(failure?.status == .notTrusted)
+        #expect(failure?.message.contains("with another key (\(dora.id), known as dora)") == true)
+        let listed = try ada.machine.trust.read().trustText(claiming: dora.id, named: dora.name)
+        #expect(listed == "changed: another key, known as dora")
+    }
+
     /// Records that a key was accepted under the name of its user.
     private func meet(_ peers: [StageUser], by user: StageUser) throws {
         for peer in peers {

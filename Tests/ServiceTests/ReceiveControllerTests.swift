@@ -357,7 +357,26 @@ struct ReceiveControllerTests {
             #expect(try await offer(mallory, bea, listener) == .declined(.identityChanged))
         }
         #expect(reporter.warnings.count == 1 && reporter.warnings.first?.hasPrefix("WARNING: \"ada\"") == true)
+        // The user may accept it. The name goes on selecting the known peer alone.
+        let accepting = AnsweringDisplay { $0.contains("accept?") ? "y" : nil }
+        _ = try await receiving(bea, accept: .ask, display: accepting) { listener, _, _ async throws in
+            #expect(try await offer(mallory, bea, listener) == .completed)
+        }
         #expect(try bea.trust(in: mallory.fingerprint) == nil)
+    }
+
+    @Test("K2: the question about a known peer that uses the name of another one names it as it is known")
+    func formerName() async throws {
+        let (dora, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let known = try #require(Fingerprint(bytes: [UInt8](repeating: 7, count: 32)))
+        try bea.introduce(known, as: "ada", isFriend: true)
+        try bea.introduce(dora.fingerprint, as: "dora")
+        try bea.machine.trust.update { trust in _ = trust.rename(dora.fingerprint, to: nil) }
+        let display = AnsweringDisplay { _ in "n" }
+        _ = try await receiving(bea, accept: .ask, display: display) { listener, _, _ async throws in
+            #expect(try await offer(dora, bea, listener) == .declined(.declined))
+        }
+        #expect(display.shown.hasPrefix("WARNING: \"ada\" is known with another key; this key is known as dora."))
     }
 
     @Test(

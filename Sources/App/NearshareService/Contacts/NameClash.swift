@@ -5,14 +5,20 @@ enum NameClash {
     /// - Parameters:
     ///   - name: the name under which lists show the peer; nil where it has none.
     ///   - owner: the key of the peer to which the name belongs.
-    static func sentence(about name: DisplayName?, _ id: PeerID, ownedBy owner: Fingerprint) -> String {
+    ///   - former: the name by which the user knows the peer; nil for none.
+    static func sentence(
+        about name: DisplayName?, _ id: PeerID, ownedBy owner: Fingerprint, knownAs former: DisplayName? = nil
+    ) -> String {
         "\(name?.identified(by: id) ?? id.hex) uses the name of a peer that you know with another key, \(owner.peerID); if that key has "
             + "changed, run `nearshare peers forget \(owner.peerID)`; otherwise another peer uses the name"
+            + (former.map { ": the one that you know as \($0.shown)" } ?? "")
     }
 
     /// The same for what the user sends by the name.
-    static func refusal(of name: DisplayName?, _ id: PeerID, ownedBy owner: Fingerprint) -> String {
-        "nothing was sent: \(sentence(about: name, id, ownedBy: owner)); use the id \(id) if you mean it"
+    static func refusal(
+        of name: DisplayName?, _ id: PeerID, ownedBy owner: Fingerprint, knownAs former: DisplayName? = nil
+    ) -> String {
+        "nothing was sent: \(sentence(about: name, id, ownedBy: owner, knownAs: former)); use the id \(id) if you mean it"
     }
 
     /// Stops a send, by name, to a peer that answers to the name of another known one.
@@ -28,6 +34,7 @@ enum NameClash {
             }
         guard let owner else { return }
         let known = name.map { trust?.name(of: fingerprint, claiming: $0) ?? $0 }
-        throw CommandFailure(.notTrusted, refusal(of: known, fingerprint.peerID, ownedBy: owner))
+        let former = name.flatMap { trust?.formerName(of: fingerprint, claiming: $0) }
+        throw CommandFailure(.notTrusted, refusal(of: known, fingerprint.peerID, ownedBy: owner, knownAs: former))
     }
 }

@@ -57,9 +57,17 @@ extension TrustStore {
     /// imitate another one (T9).
     package func trustText(claiming id: PeerID, named name: DisplayName) -> String {
         let status = trustStatus(claiming: id, named: name)
-        if case .nameClash = status { return "\(status.label): another key" }
+        if case .nameClash = status {
+            let known = formerName(claiming: id, named: name).map { ", known as \($0.shown)" } ?? ""
+            return "\(status.label): another key\(known)"
+        }
         return status.isKnown || !MixedScripts.isFound(in: name.claimed)
             ? status.listText : "\(status.listText), \(MixedScripts.note)"
+    }
+
+    /// The same as ``formerName(of:claiming:)``, for the id of a peer in a list, which is not proven.
+    func formerName(claiming id: PeerID, named name: DisplayName) -> DisplayName? {
+        entry(claiming: id).flatMap { formerName(of: $0.fingerprint, claiming: name) }
     }
 
     /// The name of a peer in lists of what was sent and received: the name by which the user knows the peer, or else the one that it

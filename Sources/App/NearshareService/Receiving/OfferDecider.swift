@@ -66,7 +66,7 @@ final class OfferDecider: Sendable {
             return .decline(.declined, detail: "it is blocked", wasPrompted: false, isSilent: isSilent)
         }
         var clash: String?
-        if case .nameClash = peer.trustStatus { clash = Self.clashWarning(peer) }
+        if case .nameClash = peer.trustStatus { clash = clashWarning(peer) }
         let downgrade = peer.proven.flatMap { proven in
             trust.downgradeWarning(of: proven, to: peer.version, name: machine.shown(peer).name.shown)
         }
@@ -289,12 +289,14 @@ final class OfferDecider: Sendable {
         return known.isFriend && known.trust != .blocked
     }
 
-    private static func clashWarning(_ peer: Peer) -> String {
+    private func clashWarning(_ peer: Peer) -> String {
         let (kind, check) =
             peer.foreign == nil
             ? ("key", "the short code") : ("certificate", "the certificate with the one in LocalSend's settings there")
+        let former = (try? machine.trust.read())?.formerName(of: peer.fingerprint, claiming: peer.name)
         return
-            "WARNING: \(peer.name.quoted(of: peer.id)) is known with another \(kind). This may be another peer that claims "
+            "WARNING: \(peer.name.quoted(of: peer.id)) is known with another \(kind)"
+            + "\(former.map { "; this \(kind) is known as \($0.shown)" } ?? ""). This may be another peer that claims "
             + "the name, or a new machine. Compare \(check) before you accept anything."
     }
 }

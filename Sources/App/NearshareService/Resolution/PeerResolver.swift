@@ -135,9 +135,10 @@ package struct PeerResolver: Sendable {
     private func keyMismatch(of id: PeerID, called names: [String], among nearby: [NearbyPeer]) -> String? {
         let wanted = Set(names.map { $0.lowercased() })
         guard let other = nearby.first(where: { wanted.contains($0.name.claimed.lowercased()) }) else { return nil }
+        let former = (try? machine.trust.read())?.formerName(claiming: other.id, named: other.name)
         return
-            "\(other.name.quoted(of: other.id)) is nearby, but with another key (\(other.id)) than the one you know (\(id)); it "
-            + "may be another peer that claims the name, or a new machine: ask its owner, and then use its id"
+            "\(other.name.quoted(of: other.id)) is nearby, but with another key (\(other.id)"
+            + "\(former.map { ", known as \($0.shown)" } ?? "")) than the one you know (\(id)); it may be another peer that claims the name, or a new machine: ask its owner, and then use its id"
     }
 
     /// Refuses the beginning of the name of a known peer that is away where the name of another peer nearby begins so, too: the advice of

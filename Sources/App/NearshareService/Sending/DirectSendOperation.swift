@@ -289,7 +289,8 @@ struct DirectSendOperation: Sendable {
         let peer = connection.proven
         let trustStatus = trust.trustStatus(of: peer, claiming: name)
         if case .nameClash(let owner) = trustStatus {
-            reporter.report(.warning(NameClash.sentence(about: name, peer.id, ownedBy: owner)))
+            let former = trust.formerName(of: peer.fingerprint, claiming: name)
+            reporter.report(.warning(NameClash.sentence(about: name, peer.id, ownedBy: owner, knownAs: former)))
         }
         return trustStatus
     }

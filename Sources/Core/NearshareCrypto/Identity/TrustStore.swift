@@ -152,6 +152,14 @@ package struct TrustStore: Sendable, Hashable {
         return entry.isTrusted && !isOwn ? entry.claimedName : name
     }
 
+    /// The name by which the user knows the owner of a key that claims the name of another known peer now (K2); nil for none.
+    package func formerName(of fingerprint: Fingerprint, claiming name: DisplayName) -> DisplayName? {
+        guard case .nameClash = trustStatus(of: fingerprint, claiming: name), let entry = entries[fingerprint],
+            entry.givenName == nil, !entry.isNameContested, Self.folded(entry.claimedName) != Self.folded(name)
+        else { return nil }
+        return entry.claimedName
+    }
+
     /// Whether a known peer may change its claimed name: one that mixes alphabets may look like that of another peer (T9).
     fileprivate static func mayReplace(_ known: DisplayName, with name: DisplayName) -> Bool {
         known == name || !MixedScripts.isFound(in: name.claimed)
