@@ -65,6 +65,40 @@ import Testing
         #expect(await failure(noRoute, noRoute)?.isWithoutRoute == true)
     }
 
+    @Test(
+        "D1: an address that is announced during the attempts is tried, although the others are silent or have failed",
+        arguments: [true, false])
+    func announcedLater(areSilent: Bool) async throws {
+        let addresses = (1...20).map { LinkAddress(host: "192.0.2.\($0)", port: 1) }
+        let last = LinkAddress(host: "192.0.2.99", port: 1)
+        let (further, sink) = AsyncStream.makeStream(of: LinkAddress.self)
+        // One that is known already, and a new one.
+        for address in [addresses[0], last] { sink.yield(address) }
+        let found = try await AddressRace.first(
+            over: Array(addresses.prefix(areSilent ? 1 : 20)),
+            further: {
+                var iterator = further.makeAsyncIterator()
+                return await iterator.next()
+            },
+            discarding: { (_: LinkAddress) in },
+            { (address: LinkAddress) async throws(NodeError) -> LinkAddress in
+                if address == last { return address }
+                if areSilent { _ = await Promise<Void>().value }
+                throw NodeError(LinkError(.noRoute, "no route to host"))
+            })
+        #expect(found == last)
+    }
+
+    @Test("the attempts end where no further address is announced") func noneAnnounced() async {
+        let refused = NodeError.unreachable("connection refused")
+        let error = await #expect(throws: NodeError.self) {
+            try await AddressRace.first(
+                over: [LinkAddress(host: "192.0.2.1", port: 1)], further: { nil }, discarding: { (_: Int) in },
+                { _ throws(NodeError) in throw refused })
+        }
+        #expect(error?.description == refused.description)
+    }
+
     /// Runs a node, and a session, with the destination of a peer that does not answer.
     /// - Parameter body: receives the node, the session, the destination, and a promise that an attempt fulfils.
     private func withSilence(

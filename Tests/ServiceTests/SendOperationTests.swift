@@ -404,6 +404,24 @@ struct SendOperationTests {
         #expect(failures.allSatisfy { $0 == nil })
     }
 
+    @Test("D1: a new peer is reached by its id although more addresses than are kept are announced for it first")
+    func buriedAddress() async throws {
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let forged = try (0..<40).map { number in
+            try stage.segment.join(host: "10.0.9.\(number)").advertise(
+                Advertisement(
+                    instance: "forged-\(number)", type: .nearshare, port: 4000,
+                    txt: ["id=\(bea.id.hex)", "n=bea"].map { Array($0.utf8) }))
+        }
+        defer { for one in forged { one.stop() } }
+        let failure = try await bea.listening { invitation in
+            _ = await invitation.accept(into: InMemorySink()).result
+        } _: { _ in
+            try await run(try operation(ada), ada, to: bea.id.hex)
+        }
+        #expect(failure == nil && reporter.sent.map(\.outcome) == [.completed])
+    }
+
     @Test("K1: another key than the announced one at the address ends the send")
     func identityMismatch() async throws {
         let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("mallory"))

@@ -83,7 +83,7 @@ struct LinkReader: Sendable {
             try write(first)
             while true {
                 let count = try buffer.withUnsafeMutableBytes { (raw) throws(LinkError) in try link.read(into: raw) }
-                guard count > 0 else { return .failure(.interrupted("the peer closed the connection during the handshake")) }
+                guard count > 0 else { return .failure(interruption("the peer closed the connection during the handshake")) }
                 switch handshake.receive(buffer[..<count]) {
                 case .needsMoreBytes: break
                 case .send(let bytes): try write(bytes)
@@ -98,13 +98,15 @@ struct LinkReader: Sendable {
         } catch let failure as HandshakeFailure {
             return .failure(failure)
         } catch {
-            let isLate = control.driver.read { $0.isHandshakeLate }
-            return .failure(
-                .interrupted(
-                    isLate
-                        ? "the peer did not finish the handshake in time"
-                        : "the connection broke during the handshake"))
+            return .failure(interruption("the connection broke during the handshake"))
         }
+    }
+
+    /// The failure of a handshake whose link has ended. This side ends one that takes too long.
+    /// - Parameter cause: of an earlier end.
+    private func interruption(_ cause: String) -> HandshakeFailure {
+        let isLate = control.driver.read { $0.isHandshakeLate }
+        return .interrupted(isLate ? "the peer did not finish the handshake in time" : cause)
     }
 
     private func write(_ bytes: [UInt8]) throws(LinkError) {

@@ -8,25 +8,41 @@ enum AddressRace {
         case ended(Result<Value, NodeError>)
         /// The delay after the start of an attempt is over: the next one starts.
         case delayed(attempt: Int)
+        /// A further address; nil when there are no more.
+        case found(LinkAddress?)
+        /// The time is over in which further addresses are waited for although no attempt runs.
+        case searched
     }
 
     /// Interval between the starts of two attempts (RFC 8305, section 5).
     private static let attemptDelay = Duration.milliseconds(250)
+    /// Time for further addresses where all attempts have failed: a peer repeats no announcement within a second (RFC 6762, section 6).
+    private static let searchTime = Duration.seconds(2)
+    /// Limit on the attempts at the same time: each has a link with threads.
+    private static let maximumRunning = 32
 
     /// Tries addresses in their order: each when the one before has failed, or a quarter of a second after its start.
     /// Bluetooth is tried when every address on the network has failed.
-    /// - Parameter discard: called with each further result that arrived at the same time.
+    /// - Parameters:
+    ///   - further: waits for the next of further addresses on the network, and returns nil when there are no more. Called once the
+    ///     first attempt has failed, or takes longer than the delay; nil for no further ones.
+    ///   - discard: called with each further result that arrived at the same time.
     /// - Returns: the first result; the attempts still running are cancelled.
     /// - Throws: the first error that is not transient, or else the last one. An address to which no network of this machine leads, as
     ///   without IPv6, counts only where all are such.
     static func first<Value: Sendable>(
-        over addresses: [LinkAddress], discarding discard: @Sendable (Value) async -> Void,
+        over addresses: [LinkAddress], further: (@Sendable () async -> LinkAddress?)? = nil,
+        discarding discard: @Sendable (Value) async -> Void,
         _ attempt: @escaping @Sendable (LinkAddress) async throws(NodeError) -> Value
     ) async throws(NodeError) -> Value {
         let outcome = await withTaskGroup(of: Event<Value>.self) { group -> Result<Value, NodeError> in
+            var addresses = addresses
             var (startedCount, runningCount) = (0, 0)
+            // Whether the next attempt may start, and whether further addresses are waited for.
+            var (isDue, isSearching, hasSearched) = (false, false, further == nil)
             var lastFailure: NodeError?
             func startNext() {
+                isDue = false
                 let (number, address) = (startedCount, addresses[startedCount])
                 startedCount += 1
                 runningCount += 1
@@ -42,8 +58,12 @@ enum AddressRace {
                     return .delayed(attempt: number)
                 }
             }
+            func findNext() {
+                guard let further else { return }
+                group.addTask { .found(await further()) }
+            }
             if !addresses.isEmpty { startNext() }
-            while runningCount > 0, let event = await group.next() {
+            while runningCount > 0 || isSearching, let event = await group.next() {
                 switch event {
                 case .ended(.success(let value)):
                     group.cancelAll()
@@ -52,9 +72,27 @@ enum AddressRace {
                 case .ended(.failure(let error)):
                     runningCount -= 1
                     if Self.counts(error, after: lastFailure) { lastFailure = error }
-                case .delayed(let number): if number != startedCount - 1 { continue }
+                    isDue = true
+                case .delayed(let number): if number == startedCount - 1 { isDue = true }
+                case .found(nil), .searched: isSearching = false
+                case .found(let address?):
+                    if !addresses.contains(address) {
+                        // Before those of Bluetooth.
+                        let end = addresses[startedCount...].firstIndex { $0.medium != .network } ?? addresses.endIndex
+                        addresses.insert(address, at: end)
+                    }
+                    findNext()
                 }
-                guard startedCount < addresses.count, !Task.isCancelled else { continue }
+                if Task.isCancelled { isSearching = false }
+                if isDue, !hasSearched, !Task.isCancelled {
+                    (isSearching, hasSearched) = (true, true)
+                    findNext()
+                    group.addTask {
+                        try? await Task.sleep(for: searchTime)
+                        return .searched
+                    }
+                }
+                guard isDue, startedCount < addresses.count, runningCount < maximumRunning, !Task.isCancelled else { continue }
                 if runningCount == 0 || addresses[startedCount].medium == .network { startNext() }
             }
             group.cancelAll()

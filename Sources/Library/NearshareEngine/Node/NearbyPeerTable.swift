@@ -35,6 +35,7 @@ public struct NearbyPeer: Sendable, Hashable {
     public var destination: PeerDestination {
         var destination = PeerDestination(addresses: addresses, id: id, name: name)
         (destination.isLocalSend, destination.certificate) = (certificate != nil, certificate)
+        destination.isAnnounced = addresses.contains { $0.medium == .network }
         return destination
     }
 }

@@ -7,7 +7,7 @@ extension Node {
     /// Connects to a peer. Transfers and requests on the connection end with `body`.
     ///
     /// An address at which another peer answers, or none, delays the others by a quarter of a second (cf. RFC 8305): addresses
-    /// are claims of any host (D1).
+    /// are claims of any host (D1). Of a peer that discovery has found, further addresses are tried, too, as they are announced.
     /// - Parameter body: receives the connection, whose peer has proven the expected key.
     /// - Throws: ``NodeError`` when no connection could be made; `CancellationError` when the task is cancelled before there is one;
     ///   errors of `body`.
@@ -24,9 +24,17 @@ extension Node {
         body: @Sendable @escaping (Connection) async throws -> Result
     ) async throws -> Result {
         let open: OpenConnection
+        let further: (@Sendable () async -> LinkAddress?)?
+        if destination.isAnnounced, let id = destination.id {
+            let announced = AnnouncedAddresses(of: id, on: self)
+            further = { await announced.next() }
+        } else {
+            further = nil
+        }
         do {
             open = try await AddressRace.first(
-                over: destination.addresses, discarding: { await $0.close(.done) },
+                over: destination.addresses, further: further,
+                discarding: { await $0.close(.done) },
                 { address throws(NodeError) in
                     do throws(NodeError) {
                         return try await self.open(to: destination, at: address)

@@ -87,6 +87,8 @@ public struct PeerDestination: Sendable, Hashable {
     package var isIDGiven = false
     /// The name under which the peer was found, for messages to the user.
     package var name: DisplayName?
+    /// Whether the addresses were announced, and further ones may be.
+    package var isAnnounced = false
     /// Whether the peer is a LocalSend device.
     package var isLocalSend = false
     /// SHA-256 of the certificate that a LocalSend device has announced; nil for a device of which only the
