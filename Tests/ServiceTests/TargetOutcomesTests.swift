@@ -15,4 +15,14 @@ import Testing
         outcomes.record(CommandFailure(.notTrusted, "no"), at: 1)
         #expect(outcomes.reached == [0, 2] && outcomes.distrusted == [1])
     }
+
+    @Test func `the exit code of several failures is that of a key that is not trusted, or of the first target`() {
+        var outcomes = TargetOutcomes()
+        #expect(outcomes.failureStatus == nil)
+        outcomes.record(CommandFailure(.declined, "no"), at: 2)
+        outcomes.record(CommandFailure(.peerNotFound, "no"), at: 1)
+        #expect(outcomes.failureStatus == .peerNotFound)
+        outcomes.record(CommandFailure(.notTrusted, "no"), at: 3)
+        #expect(outcomes.failureStatus == .notTrusted)
+    }
 }

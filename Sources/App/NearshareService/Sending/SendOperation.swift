@@ -42,7 +42,7 @@ package final class SendOperation: Sendable {
     ///   - unsealed: nil to send no file that relays can read.
     ///   - pin: gives the PIN of a LocalSend device that requires one; nil where there is neither a PIN nor a user to ask.
     ///   - hotspot: moves a transfer over Bluetooth to a Wi-Fi network that both ends make for it; nil for none.
-    ///   - searchLimit: for the search for a receiver that is not found at once; nil for the usual times.
+    ///   - searchLimit: time of the search for a receiver that is not found at once; nil for the usual times.
     package init(
         machine: LocalMachine, source: SendSource, reporter: any Reporter, timeout: Duration, resumes: Bool,
         retryTime: Duration? = nil, transport: Transport?, unsealed: UnsealedConfirmation? = nil,
@@ -110,7 +110,8 @@ package final class SendOperation: Sendable {
             let receiverCount = targets.count - outcomes.withLock(\.repeatedCount)
             let isTotal = failures.count == receiverCount
             throw CommandFailure(
-                isTotal ? first.status : .partly, "\(failures.count) of \(receiverCount) receivers did not get it")
+                isTotal ? outcomes.withLock(\.failureStatus) ?? first.status : .partly,
+                "\(failures.count) of \(receiverCount) receivers did not get it")
         }
     }
 

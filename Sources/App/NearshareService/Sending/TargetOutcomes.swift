@@ -4,6 +4,8 @@ internal import Nearshare
 struct TargetOutcomes: Sendable {
     private var reachedFirst: [Int] = []
     private var distrustedFirst: [Int] = []
+    /// The exit codes of the failures, by position.
+    private var statuses: [Int: ExitStatus] = [:]
     /// The receivers that were found, with the position of the first target that selects each.
     private var receivers: [PeerID: Int] = [:]
     /// The positions of further targets, with that of the first one with the same receiver.
@@ -18,6 +20,12 @@ struct TargetOutcomes: Sendable {
     /// The targets whose key is not trusted.
     var distrusted: [Int] { withRepeated(distrustedFirst) }
 
+    /// The exit code where no receiver was reached: that of a key that is not trusted, or else of the first target; nil without a
+    /// failure.
+    var failureStatus: ExitStatus? {
+        statuses.values.contains(.notTrusted) ? .notTrusted : statuses.min { $0.key < $1.key }?.value
+    }
+
     /// Claims the receiver that a target selects.
     /// - Returns: false where another target has selected it before.
     mutating func claim(_ receiver: PeerID, at position: Int) -> Bool {
@@ -31,6 +39,7 @@ struct TargetOutcomes: Sendable {
     /// - Parameter failure: nil for success.
     mutating func record(_ failure: CommandFailure?, at position: Int) {
         if failure == nil, repeated[position] == nil { reachedFirst.append(position) }
+        statuses[position] = failure?.status
         if failure?.status == .notTrusted { distrustedFirst.append(position) }
     }
 
