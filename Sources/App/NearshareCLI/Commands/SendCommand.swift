@@ -58,7 +58,9 @@ struct SendCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Time to wait for an answer, 0.1 to 600 (default: the configured time, or 30).", valueName: "seconds"),
+            "Time to look for a receiver, and to wait for its answer, 0.1 to 600 (default: 5 to 30; for the answer, the configured "
+                + "time, or 30).",
+            valueName: "seconds"),
         transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 

@@ -85,7 +85,9 @@ struct VoiceRecordCommand: ConfinedCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Time to wait for an answer, 0.1 to 600 (default: the configured time, or 30).", valueName: "seconds"),
+            "Time to look for a receiver, and to wait for its answer, 0.1 to 600 (default: 5 to 30; for the answer, the configured "
+                + "time, or 30).",
+            valueName: "seconds"),
         transform: TimeoutArgument.init(parsing:))
     var timeout: TimeoutArgument?
 
@@ -200,7 +202,8 @@ struct VoiceRecordCommand: ConfinedCommand {
     private func send(_ note: VoiceNote, from machine: LocalMachine, on node: Node) async throws {
         let operation = try VoiceNoteSendOperation(
             note, to: peers, from: machine, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
-            timeout: machine.configuration.answerTimeout(timeout?.duration), transport: transport.preferred,
+            timeout: machine.configuration.answerTimeout(timeout?.duration), searchLimit: timeout?.duration,
+            transport: transport.preferred,
             unsealed: unsealed.confirmation(isQuiet: json || quiet), pin: PINPrompt.onTerminal(isQuiet: json || quiet))
         @Sendable func cancelOrExit() {
             guard !operation.cancel() else { return }

@@ -38,7 +38,7 @@ package struct PeerResolver: Sendable {
     private let needsDirectPath: Bool
     /// Whether the mesh carries the content to no peer that can be reached directly as well.
     private let exceedsMesh: Bool
-    /// Limit on a search that goes on after the first look at the network; nil for the usual times.
+    /// Time of a search, at least that of the first look at the network; nil for the usual times.
     private let searchLimit: Duration?
 
     package init(
@@ -115,8 +115,8 @@ package struct PeerResolver: Sendable {
             }
             return try pinned(destination, to: fingerprint)
         } catch NodeError.notFound(_, let nearby) {
-            // The text may be the beginning of the name, or the name that the peer calls itself.
-            let name = id == nil ? trusted.first { $0.fingerprint == fingerprint }?.name.claimed : nil
+            // The text may be an id, the beginning of the name, or the name that the peer calls itself.
+            let name = trust[fingerprint].flatMap { $0.givenName ?? ($0.isNameContested ? nil : $0.claimedName) }?.claimed
             guard let mismatch = keyMismatch(of: fingerprint.peerID, called: [name ?? text, text], among: nearby) else {
                 if id == nil, let key = trusted.first { try refuseBeginning(text, of: key, among: nearby) }
                 throw NodeError.notFound(text, nearby: nearby)
@@ -331,8 +331,7 @@ package struct PeerResolver: Sendable {
 
     /// Time of the search for a peer after another one has answered in its place.
     var mismatchTimeout: Duration {
-        let time = transport == .bluetooth ? Timeout.bluetooth : Timeout.network
-        return min(time, searchLimit ?? time)
+        searchLimit ?? (transport == .bluetooth ? Timeout.bluetooth : Timeout.network)
     }
 
     /// Reports that another peer has answered in the place of one, which is searched for further. Its id need not be announced
@@ -418,7 +417,7 @@ package struct PeerResolver: Sendable {
         } catch NodeError.notFound {
             if machine.localSendDevice(named: name) != nil {
                 // No mesh reaches it.
-                return try await resolveDirectly(name, on: node, timeout: Timeout.network - Timeout.networkFirst)
+                return try await resolveDirectly(name, on: node, timeout: restOnNetwork)
             }
             if try await withRunningNode(of: machine, { _ in true }) == true {
                 reportSearch(name, timeout: restOnNetwork)
@@ -441,11 +440,12 @@ package struct PeerResolver: Sendable {
         }
     }
 
-    /// The time for the rest of a search, after the first one on the network.
-    /// - Parameter limit: for the whole search; nil for none.
+    /// The time for the rest of a search, after the first one on the network: at least 0.1 s.
+    /// - Parameters:
+    ///   - time: the usual one.
+    ///   - limit: time of the whole search; nil for the usual one.
     static func remainder(of time: Duration, within limit: Duration?) -> Duration {
-        guard let limit else { return time }
-        return min(time, max(limit - Timeout.networkFirst, .milliseconds(100)))
+        limit.map { max($0 - Timeout.networkFirst, .milliseconds(100)) } ?? time
     }
 
     /// The seconds of a search in its report, rounded up.
@@ -454,7 +454,9 @@ package struct PeerResolver: Sendable {
     }
 
     /// The time of a search on one transport: at least that of the first one on the network, and 0.1 s.
-    /// - Parameter limit: for the whole search; nil for none.
+    /// - Parameters:
+    ///   - time: the usual one.
+    ///   - limit: time of the whole search; nil for the usual one.
     static func limited(_ time: Duration, to limit: Duration?) -> Duration {
         Timeout.networkFirst + remainder(of: time - Timeout.networkFirst, within: limit)
     }
@@ -521,6 +523,12 @@ package struct PeerResolver: Sendable {
                 case .direct(.failure(let error)): directFailure = error
                 case .throughNode(.failure(let error)): nodeFailure = error
                 }
+            }
+            // The peers on the network tell whether another one has the name.
+            if case NodeError.notFound(_, let nearby)? = directFailure, !nearby.isEmpty,
+                (nodeFailure as? ControlFailure)?.kind == .peerNotFound
+            {
+                nodeFailure = directFailure
             }
             return away.map { .success($0) }
                 ?? .failure(nodeFailure ?? directFailure ?? NodeError.notFound(name, nearby: []))

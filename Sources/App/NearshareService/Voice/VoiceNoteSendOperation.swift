@@ -11,12 +11,13 @@ package struct VoiceNoteSendOperation: Sendable {
     /// - Parameters:
     ///   - peers: as the user has named them.
     ///   - timeout: for the answer of each.
+    ///   - searchLimit: time of the search for each; nil for the usual times.
     ///   - transport: nil for the best one that there is.
     ///   - unsealed: nil to send no note that relays can read.
     ///   - pin: gives the PIN of a LocalSend device that requires one; nil where no user can be asked.
     package init(
         _ note: VoiceNote, to peers: [String], from machine: LocalMachine, reporter: any Reporter, timeout: Duration,
-        transport: Transport?, unsealed: UnsealedConfirmation?, pin: PINPrompt?
+        searchLimit: Duration? = nil, transport: Transport?, unsealed: UnsealedConfirmation?, pin: PINPrompt?
     ) throws {
         (self.note, self.peers, self.machine, self.reporter) = (note, peers, machine, reporter)
         let source = SendSource(
@@ -24,7 +25,7 @@ package struct VoiceNoteSendOperation: Sendable {
             label: "voice note, \(note.duration.asClock)")
         operation = SendOperation(
             machine: machine, source: source, reporter: reporter, timeout: timeout, resumes: true, transport: transport,
-            unsealed: unsealed, pin: pin)
+            unsealed: unsealed, pin: pin, searchLimit: searchLimit)
     }
 
     /// Cancels the running transfers at both ends.
