@@ -65,7 +65,7 @@ import Testing
     @Test func `a progress line has a percentage where the total is known`() {
         #expect(ProgressLine.text(TransferLabel("a"), progress(.moving, done: 500), columns: 80).contains("50%"))
         let silent = ProgressLine.text(TransferLabel("a"), progress(.moving, done: 500), silence: .seconds(8), columns: 80)
-        #expect(silent.contains("no answer for 8 s") && !silent.contains("left"))
+        #expect(silent.contains("nothing moved for 8 s") && !silent.contains("left"))
         #expect(ProgressLine.text(TransferLabel("a"), progress(.moving, done: 0, total: 0), columns: 80).contains("100%"))
         let unknown = ProgressLine.text(TransferLabel("a"), progress(.moving, done: 500, total: nil), columns: 80)
         #expect(unknown.contains("500 B so far") && !unknown.contains("%"))

@@ -4,7 +4,7 @@ internal import NearshareTerminal
 
 /// The progress of one transfer in one line.
 enum ProgressLine {
-    /// Time without content after which the line tells it, instead of an estimate.
+    /// Time without content after which the line says so, in place of the rate and the time left.
     static let stallTime = Duration.seconds(3)
 
     /// - Parameters:
@@ -45,7 +45,7 @@ enum ProgressLine {
         var rank: Int
     }
 
-    /// The facts in the order in which they are shown, each of another rank.
+    /// The facts in the order in which they are shown, each with a different rank.
     private static func facts(of progress: TransferProgress, silence: Duration) -> [Fact] {
         var facts: [Fact] = []
         if let total = progress.total {
@@ -57,7 +57,7 @@ enum ProgressLine {
         let byteCounts = ProgressText.byteCounts(progress.done, of: progress.total)
         facts.append(Fact(text: byteCounts, rank: progress.total == nil ? 0 : 3))
         if silence >= stallTime {
-            facts.append(Fact(text: "no answer for \(silence.asLargestUnit)", rank: 1))
+            facts.append(Fact(text: "nothing moved for \(silence.asLargestUnit)", rank: 1))
         } else {
             if let rate = progress.rate {
                 facts.append(Fact(text: "\(UInt64(saturating: rate).formattedByteCount)/s", rank: 2))
