@@ -3,9 +3,12 @@ internal import Nearshare
 internal import NearshareService
 internal import NearshareTerminal
 
-/// The progress of all running transfers on the terminal.
+/// The progress of the running transfers on the terminal, in a limited number of lines.
 enum ProgressDisplay {
-    /// Shows all running transfers until its task is cancelled: in place, or a line now and then where the cursor cannot be moved.
+    /// Limit on the lines, the one that counts further transfers included: messages above them stay visible.
+    private static let maximumLineCount = 8
+
+    /// Shows the running transfers until its task is cancelled: in place, or a line now and then where the cursor cannot be moved.
     static func run(_ transfers: RunningTransfers) async {
         guard TerminalProperties.isTerminal(STDERR_FILENO) else { return }
         var schedule = ProgressSchedule(now: SystemClock.monotonic())
@@ -27,17 +30,25 @@ enum ProgressDisplay {
     }
 
     private static func lines(of transfers: RunningTransfers) -> [String] {
-        let columns = TerminalProperties.size(of: STDERR_FILENO).columns
-        var lines = transfers.current.compactMap { label, transfer -> String? in
+        lines(
+            of: transfers.current, reconnecting: transfers.reconnecting,
+            columns: TerminalProperties.size(of: STDERR_FILENO).columns, now: SystemClock.monotonic())
+    }
+
+    /// The lines about transfers. Lost connections come first, so that a limit on the lines never hides them.
+    static func lines(
+        of transfers: [(label: TransferLabel, transfer: Transfer)], reconnecting: [RunningTransfers.Reconnecting], columns: Int,
+        now: MonotonicInstant
+    ) -> [String] {
+        var lines = reconnecting.map { ProgressLine.text(reconnectingTo: $0.label, for: now - $0.since, columns: columns) }
+        lines += transfers.compactMap { label, transfer -> String? in
             let progress = transfer.snapshot
             if case .ended = progress.phase { return nil }
             return ProgressLine.text(label, progress, silence: transfer.timeSinceLastContent, columns: columns)
         }
-        let now = SystemClock.monotonic()
-        lines += transfers.reconnecting.map {
-            ProgressLine.text(reconnectingTo: $0.label, for: now - $0.since, columns: columns)
-        }
-        return Array(lines.prefix(8))
+        guard lines.count > maximumLineCount else { return lines }
+        let more = lines.count - (maximumLineCount - 1)
+        return Array(lines.prefix(maximumLineCount - 1)) + [TextLayout.truncated("… and \(more) more", to: columns - 1)]
     }
 }
 
