@@ -50,7 +50,7 @@ import Testing
     @Test("a missing route of this machine is the cause only where no other address has failed", arguments: [true, false])
     func noRoute(isFirst: Bool) async {
         let refused = NodeError.unreachable("connection refused")
-        let noRoute = NodeError(LinkError(.noRoute, "network is unreachable"))
+        let noRoute = NodeError(LinkError(.networkUnreachable, "network is unreachable"))
         #expect(noRoute.isWithoutRoute && !NodeError.unreachable(noRoute.description).isWithoutRoute)
         let addresses = (1...2).map { LinkAddress(host: "192.0.2.\($0)", port: 1) }
         func failure(_ first: NodeError, _ second: NodeError) async -> NodeError? {
@@ -84,7 +84,7 @@ import Testing
             { (address: LinkAddress) async throws(NodeError) -> LinkAddress in
                 if address == last { return address }
                 if areSilent { _ = await Promise<Void>().value }
-                throw NodeError(LinkError(.noRoute, "no route to host"))
+                throw NodeError(LinkError(.networkUnreachable, "network is unreachable"))
             })
         #expect(found == last)
     }

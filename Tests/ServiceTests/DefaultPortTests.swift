@@ -104,7 +104,8 @@ import Testing
     @Test func `a network that this machine does not reach leads to this machine`() {
         let peer = PeerDestination(addresses: [LinkAddress(host: "10.0.0.9", port: 29742)])
         let failure = CommandFailure(
-            NodeError(LinkError(.noRoute, "could not connect to 10.0.0.9:29742: network is unreachable")), connectingTo: peer)
+            NodeError(LinkError(.networkUnreachable, "could not connect to 10.0.0.9:29742: network is unreachable")),
+            connectingTo: peer)
         #expect(failure.status == .peerNotFound)
         #expect(failure.message.contains("network is unreachable; this machine has no way there"))
         #expect(!failure.message.contains("firewall"))

@@ -22,7 +22,7 @@ package struct TCPTransport: StreamTransport {
                 return try connect(to: candidate, shownAs: address, timeout: timeLeft, cancelledBy: cancellation)
             } catch {
                 // The other addresses of a name say more about the peer than that this machine has none of their kind.
-                if error.code != .noRoute || !hasFailure { failure = error }
+                if error.code != .networkUnreachable || !hasFailure { failure = error }
                 hasFailure = true
             }
         }
@@ -58,7 +58,7 @@ package struct TCPTransport: StreamTransport {
         case ECONNREFUSED: LinkError(.unreachable, "connection refused by \(address)")
         case ECANCELED: LinkError(.closed, "the connection to \(address) was cancelled")
         case ETIMEDOUT: LinkError(.timedOut, "timed out connecting to \(address)")
-        case ENETUNREACH: LinkError(.noRoute, "could not connect to \(address): \(systemErrorText(code))")
+        case ENETUNREACH: LinkError(.networkUnreachable, "could not connect to \(address): \(systemErrorText(code))")
         default: LinkError(.unreachable, "could not connect to \(address): \(systemErrorText(code))")
         }
     }

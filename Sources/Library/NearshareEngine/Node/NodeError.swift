@@ -100,7 +100,7 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
     package init(_ error: LinkError) {
         switch error.code {
         case .unreachable: self = .unreachable(error.description)
-        case .noRoute:
+        case .networkUnreachable:
             self = .unreachable(
                 "\(error.description); this machine has no way there: check its cable or Wi-Fi, and its addresses (`ip address`)",
                 isWithoutRoute: true)

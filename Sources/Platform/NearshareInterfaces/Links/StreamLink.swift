@@ -9,10 +9,10 @@ internal import NearshareBase
 /// An error of a link, a listener or a connection attempt. The description is shown to the user.
 package struct LinkError: Error, Sendable, CustomStringConvertible {
     package enum Code: Sendable, Hashable {
-        /// Nothing listens at the address, or no route leads there.
+        /// The connection was refused, or the host, its name or its channel cannot be reached.
         case unreachable
-        /// No network of this machine leads to the address.
-        case noRoute
+        /// This machine has no route to the network of the address (ENETUNREACH).
+        case networkUnreachable
         case timedOut
         /// Closed by the peer or by the network.
         case broken
