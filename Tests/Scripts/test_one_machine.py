@@ -395,12 +395,26 @@ class OneMachineStory(Story):
         for options in ([], ["--dry-run"]):
             result = self.ben.run("send", there, self.place / "missing", *options, "--to", self.anna.receive().address)
             self.assertCode(6, result)
-            self.assertIn("1 could not be read and was left out", result.stderr.decode())
+            self.assertIn("1 file or folder could not be read and was left out", result.stderr.decode())
             address = self.anna.receive().address
             result = self.ben.run("send", "--json", there, self.place / "missing", *options, "--to", address)
             events = [json.loads(line) for line in result.stdout.splitlines()]
             left_out = [event["reason"] for event in events if event["event"] == "left_out"]
             self.assertRegex("".join(left_out), "missing: no such file or directory")
+
+    def test_what_is_left_out_without_a_description_is_counted(self):
+        self.file("trip/a", 10)
+        for number in range(103):
+            (self.place / "source/trip" / f"link {number}").symlink_to("a")
+        result = self.ben.run("send", "--dry-run", self.place / "source/trip")
+        self.assertCode(0, result)
+        lines = [line for line in result.stderr.decode().splitlines() if "left out: " in line]
+        self.assertEqual(101, len(lines))
+        self.assertEqual("nearshare: left out: 3 more", lines[-1])
+        result = self.ben.run("send", "--dry-run", "--json", self.place / "source/trip")
+        events = [json.loads(line) for line in result.stdout.splitlines()]
+        self.assertEqual(100, sum(event["event"] == "left_out" for event in events))
+        self.assertEqual([3], [event["count"] for event in events if event["event"] == "left_out_more"])
 
     def test_a_receiver_that_another_command_ends_says_so(self):
         receiver = self.anna.start("receive", "--name", "anna", "--accept", "all", "--inbox", self.anna.inbox)

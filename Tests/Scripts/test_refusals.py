@@ -23,7 +23,7 @@ class RefusalStory(Story):
         code, words = self.send(anna, self.file("a.txt", 100), self.place / "source/gone.txt", self.file("b.txt", 100))
         self.assertEqual(6, code, words)
         self.assertIn("gone.txt", words)
-        self.assertIn("1 could not be read", words)
+        self.assertIn("1 file or folder could not be read and was left out", words)
         anna.wait_for("finished")
         self.assertEqual({"a.txt", "b.txt"}, set(self.anna.received()))
         code, words = self.send(anna, self.place / "source/gone.txt")

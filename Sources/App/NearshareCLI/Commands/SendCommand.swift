@@ -162,13 +162,13 @@ struct SendCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             if dryRun {
                 let source = try makeFileSource()
-                reportLeftOut(source.skipped)
+                reportLeftOut(source.skipped, of: source.skippedCount)
                 try listEntries(of: source)
                 return try Self.failIfUnreadable(source.unreadableCount)
             }
             let reporter = makeSendReporter(isJSON: output.json, isQuiet: quiet)
             let source = try makeSource()
-            reportLeftOut(source.skipped)
+            reportLeftOut(source.skipped, of: source.skippedCount)
             let settings = try transport.nodeSettings(machine, log: global.logger)
             let unreadableCount = source.unreadableCount
             if qr {
@@ -315,7 +315,8 @@ struct SendCommand: AsyncParsableCommand {
         }
     }
 
-    private func reportLeftOut(_ reasons: [String]) {
+    /// Reports what is left out: each entry whose reason is known, and the number of the others.
+    private func reportLeftOut(_ reasons: [String], of count: Int) {
         for reason in reasons { warn("left out: \(reason)", event: "left_out", ["reason": .string(reason)]) }
     }
 
@@ -324,12 +325,16 @@ struct SendCommand: AsyncParsableCommand {
         if output.json {
             JSONEvents.emit(event, members)
         } else if !quiet {
+        let more = count - reasons.count
+        if more > 0 { warn("left out: \(more) more", event: "left_out_more", ["count": .number(UInt64(clamping: more))]) }
             Console.warn(text)
         }
     }
 
     private static func failIfUnreadable(_ count: Int) throws(CommandFailure) {
-        if count > 0 { throw CommandFailure(.partly, "\(count) could not be read and \(count == 1 ? "was" : "were") left out") }
+        guard count > 0 else { return }
+        let entries = count == 1 ? "file or folder" : "files or folders"
+        throw CommandFailure(.partly, "\(count) \(entries) could not be read and \(count == 1 ? "was" : "were") left out")
     }
 
     /// Writes the entries that would be sent: their paths, as the receiver gets them, and sizes.

@@ -25,8 +25,10 @@ package struct SendSource: Sendable {
     package let label: String
     /// Whether another run of the command can read the same content again.
     package let canResume: Bool
-    /// Files that were left out, with the reasons.
+    /// Descriptions of the first hundred entries that were left out, with the reasons.
     package let skipped: [String]
+    /// The number of all entries that were left out.
+    package private(set) var skippedCount: Int
     /// The number of files that the user has named, or that lie in named folders, and that cannot be read.
     package var unreadableCount = 0
     /// The files one by one, for a transport of single files; nil for content that is no file of the user's.
@@ -51,6 +53,7 @@ package struct SendSource: Sendable {
         self.label = label
         self.canResume = canResume
         self.skipped = skipped
+        skippedCount = skipped.count
         self.parts = parts
     }
 
@@ -68,12 +71,20 @@ package struct SendSource: Sendable {
         var result = SendSource(
             source, content: .files(paths), label: OfferText.summary(source.offer), skipped: source.skipped,
             parts: { try paths.map { try FileSource(localPaths: [$0], options: source.options) } })
+        result.skippedCount = source.skippedCount
         result.unreadableCount = source.unreadableCount
         return result
     }
 
     /// The size of the content in bytes; nil for standard input.
     var size: UInt64? { if case .repeatable(let source) = reading { source.offer.totalSize } else { nil } }
+
+    /// Lines about the entries that were left out: of the first ones with the reasons, and the number of the others.
+    func leftOutLines(upTo limit: Int) -> [String] {
+        let named = skipped.prefix(limit).map { "left out: \($0)" }
+        let more = skippedCount - named.count
+        return more > 0 ? named + ["left out: \(more) more"] : named
+    }
 
     /// Whether it has a folder, or a file that is larger than the mesh carries to any peer.
     var exceedsMesh: Bool {
