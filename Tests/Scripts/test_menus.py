@@ -205,6 +205,22 @@ class MenuStory(Story):
         self.assertIn("accepts nothing from this machine", history)
         anna.process.kill()
 
+    def test_what_is_left_out_is_in_the_last_notification(self):
+        self.picker()
+        self.desktop.start_server()
+        self.anna.receive("--adapter", "none")
+        file = self.file("trip/a", 5)
+        for number in range(5):
+            (file.parent / f"link{number}").symlink_to("a")
+        self.assertEqual(0, self.launch("nearshare", "send", "--dialog", "--", file.parent).returncode)
+        self.await_received([file])
+        self.desktop.await_shown()
+        self.desktop.run("dunstctl", "close-all")
+        history = self.desktop.run("dunstctl", "history").stdout
+        self.assertIn("sent, 5 B", history)
+        self.assertIn("link0: a symbolic link", history)
+        self.assertIn("left out: 2 more", history)
+
     def test_without_a_dialog_a_terminal_is_opened(self):
         terminal = self.tools / "x-terminal-emulator"
         terminal.write_text(f'#!/bin/sh\nfor word; do printf "%s\\0" "$word"; done > {self.place}/terminal\n')

@@ -229,7 +229,7 @@ struct SendCommand: AsyncParsableCommand {
             try DialogPicker.openTerminal(sending: localPaths())
         }
         let source = try makeSource()
-        notifications.setContent(source.label)
+        notifications.setContent(source)
         let operation = SendOperation(
             machine: machine, source: source, reporter: notifications,
             timeout: machine.configuration.answerTimeout(timeout?.duration), resumes: !noResume, retryTime: retry?.duration,

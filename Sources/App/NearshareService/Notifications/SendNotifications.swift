@@ -16,6 +16,8 @@ package final class SendNotifications: Reporter {
         var subject = "Send with nearshare"
         /// The end of the title; empty before a receiver is asked.
         var receiver = ""
+        /// Lines of the last notification, about content that is not sent.
+        var leftOut: [String] = []
         var hasRun = false
         var code: String?
         var started: MonotonicInstant?
@@ -29,15 +31,19 @@ package final class SendNotifications: Reporter {
 
     private static let cancelKey = "cancel"
     private static let maximumWaitingCount = 256
+    /// Limit on the entries of which a notification says why they are left out.
+    private static let maximumLeftOutCount = 3
 
     package init(log: Logger) {
         self.log = log
         (inputs, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(Self.maximumWaitingCount))
     }
 
-    /// Sets the title of the notifications that follow.
-    /// - Parameter label: the content, escaped.
-    package func setContent(_ label: String) { state.withLock { $0.subject = label } }
+    /// Sets the title of the notifications that follow, and what the last one says about content that is not sent.
+    package func setContent(_ source: SendSource) {
+        let leftOut = source.leftOutLines(upTo: Self.maximumLeftOutCount)
+        state.withLock { ($0.subject, $0.leftOut) = (source.label, leftOut) }
+    }
 
     package func report(_ event: OperationEvent) {
         switch event {
@@ -121,8 +127,10 @@ package final class SendNotifications: Reporter {
 
     private func show(_ lines: [String], category: String = "transfer", progress: Int32? = nil, isLast: Bool = false) {
         // The code of a question that is over would not match anything.
-        let (subject, code) = state.withLock { ($0.subject + $0.receiver, isLast ? nil : $0.code) }
-        var notification = DesktopNotification(subject, lines + (code.map { [$0] } ?? []), category: category)
+        let (subject, more) = state.withLock {
+            ($0.subject + $0.receiver, isLast ? $0.leftOut : $0.code.map { [$0] } ?? [])
+        }
+        var notification = DesktopNotification(subject, lines + more, category: category)
         notification.progress = progress
         notification.staysOpen = !isLast
         if !isLast { notification.actions = [.init(Self.cancelKey, "Cancel")] }
