@@ -139,11 +139,15 @@ struct SendCommand: AsyncParsableCommand {
                 throw ValidationError("--to-everyone sends files; `nearshare chat --public` sends texts to everyone")
             }
         }
-        if transport.via == .mesh, peers.isEmpty, !toEveryone, !dryRun {
-            throw ValidationError("--via mesh needs --to")
+        if transport.via == .mesh, peers.isEmpty, !toEveryone, !dryRun, !qr, !dialog {
+            throw ValidationError("--via mesh needs --to or --to-everyone")
         }
         if dialog, !peers.isEmpty || toEveryone || qr || output.json || dryRun || files.isEmpty || files == ["-"] {
             throw ValidationError("--dialog picks a receiver for files, and reports in notifications")
+        }
+        if dialog, transport.via == .mesh { throw ValidationError("--dialog does not send over the mesh; omit --via") }
+        if dialog, pinFile != nil || unsealed.isAllowed {
+            throw ValidationError("--pin-file and --allow-unencrypted do not apply to --dialog")
         }
         if limit?.bytes == 0 { throw ValidationError("--limit expects at least one byte a second") }
         if limit != nil, transport.via == .mesh { throw ValidationError("--limit does not apply to --via mesh") }
@@ -265,6 +269,9 @@ struct SendCommand: AsyncParsableCommand {
         if timeout != nil || retry != nil || noResume {
             throw ValidationError("--timeout, --retry and --no-resume do not apply to --qr")
         }
+        if pinFile != nil || unsealed.isAllowed {
+            throw ValidationError("--pin-file and --allow-unencrypted do not apply to --qr")
+        }
         if keep, files == ["-"] { throw ValidationError("standard input can be read once; omit --keep") }
     }
 
@@ -318,6 +325,8 @@ struct SendCommand: AsyncParsableCommand {
     /// Reports what is left out: each entry whose reason is known, and the number of the others.
     private func reportLeftOut(_ reasons: [String], of count: Int) {
         for reason in reasons { warn("left out: \(reason)", event: "left_out", ["reason": .string(reason)]) }
+        let more = count - reasons.count
+        if more > 0 { warn("left out: \(more) more", event: "left_out_more", ["count": .number(UInt64(clamping: more))]) }
     }
 
     /// Writes a warning, or its JSON event; with --quiet no warning.
@@ -325,8 +334,6 @@ struct SendCommand: AsyncParsableCommand {
         if output.json {
             JSONEvents.emit(event, members)
         } else if !quiet {
-        let more = count - reasons.count
-        if more > 0 { warn("left out: \(more) more", event: "left_out_more", ["count": .number(UInt64(clamping: more))]) }
             Console.warn(text)
         }
     }
@@ -444,9 +451,9 @@ struct SendCommand: AsyncParsableCommand {
 
 /// The browsers that a page gives content to.
 enum PageAcceptance: String, ExpressibleByArgument, CaseIterable {
-    /// Phones that the user accepts.
+    /// Browsers that the user accepts.
     case ask
-    /// All that have the page's key.
+    /// All browsers that have the page's key.
     case all
 }
 
