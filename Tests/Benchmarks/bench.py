@@ -82,7 +82,7 @@ class Bench:
         self.target = place / "target"
         self.target.mkdir()
         self.receiver = Receiver(self.binary, place / "receiver", self.inbox, stack)
-        self.sender = sender_environment(place / "sender")
+        self.sender = peer_environment(place / "sender")
         self.ssh = SSH.start(place / "ssh", stack)
         self.web = Web.start(place, stack)
 
@@ -166,7 +166,8 @@ class Bench:
 
         def race(title, source, rival, copy, references=None, **more):
             rivals = {"nearshare": lambda: self.nearshare(source, far.address, far, line.within(1))} | (references or {})
-            if ssh:
+            # The first word of a rival is its command.
+            if ssh and shutil.which(rival.split()[0]):
                 rivals[f"{rival} ({control})"] = lambda: copy(ssh, source, self.target, line.within(1))
             return table(title, self.measure(rivals, more.pop("runs", None)), "nearshare", **more)
 
@@ -185,13 +186,13 @@ class Bench:
 
     def own_pair(self, source):
         """A receiver for one transfer, and its sender."""
-        home = sender_environment(self.place / "once")
+        environment = peer_environment(self.place / "once")
         command = [self.binary, "receive", "--inbox", self.inbox, "--accept", "all", "--once", "--json"]
 
         def send(receiver):
             return [self.binary, "send", "--quiet", source, "--to", f"127.0.0.1:{limits.port(receiver)}"]
 
-        return limits.Pair(command, send, (home, self.sender))
+        return limits.Pair(command, send, (environment, self.sender))
 
     # Measuring.
 
@@ -245,7 +246,7 @@ def run(command, env=None, **more):
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def sender_environment(home):
+def peer_environment(home):
     home.mkdir()
     return {**os.environ, "HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "XDG_CONFIG_HOME": str(home / "config")}
 
@@ -255,7 +256,7 @@ class Receiver:
         self.name = f"bench-{os.getpid()}"
         self.process = subprocess.Popen(
             [*within, binary, "receive", "--inbox", inbox, "--name", self.name, "--accept", "all", "--json"],
-            env=sender_environment(home),
+            env=peer_environment(home),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -293,6 +294,8 @@ class SSH:
         if not (shutil.which("ssh") and pathlib.Path("/usr/sbin/sshd").exists()):
             print("(ssh is not installed: scp, rsync and tar over ssh are left out)")
             return None
+        if not shutil.which("rsync"):
+            print("(rsync is not installed: left out)")
         return cls(place, stack, within, host)
 
     def __init__(self, place, stack, within, host):
@@ -358,7 +361,7 @@ class Web:
 
     def fetch(self, name, target):
         return run(
-            ["curl", "-sk", "--tls13-ciphers", "TLS_AES_256_GCM_SHA384", "-o", target, f"https://127.0.0.1:{self.port}/{name}"]
+            ["curl", "-fsk", "--tls13-ciphers", "TLS_AES_256_GCM_SHA384", "-o", target, f"https://127.0.0.1:{self.port}/{name}"]
         )
 
 

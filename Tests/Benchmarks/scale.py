@@ -68,7 +68,7 @@ def idle(binary, place, stack):
 
 def receivers(binary, place, stack):
     source = random_file(place / "256 MiB", 256 << 20)
-    sender = bench.sender_environment(place / "sender")
+    sender = bench.peer_environment(place / "sender")
     every = [receiver(binary, place, str(number), stack) for number in range(RECEIVER_COUNT)]
     texts = []
     for chosen in (every[:1], every[:1], every):
@@ -93,7 +93,7 @@ def files(binary, place, stack, count):
             folder = tree / f"{number // 1000:04}"
             folder.mkdir(parents=True)
         (folder / f"{number % 1000:03}").touch()
-    sender = bench.sender_environment(place / "sender")
+    sender = bench.peer_environment(place / "sender")
     node = receiver(binary, place, "receiver", stack)
     wall, cpu = bench.run([binary, "send", "--quiet", tree, "--to", node.address], env=sender)
     largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
@@ -104,7 +104,7 @@ def files(binary, place, stack, count):
 
 def resume(binary, place, stack, size):
     source = random_file(place / "large", size)
-    sender = bench.sender_environment(place / "sender")
+    sender = bench.peer_environment(place / "sender")
     node = receiver(binary, place, "receiver", stack)
     first = subprocess.Popen(
         [binary, "send", "--json", source, "--to", node.address], env=sender, stdout=subprocess.PIPE, text=True
