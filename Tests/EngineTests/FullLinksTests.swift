@@ -131,7 +131,7 @@ import Testing
             }()
             try await withNode(settings(of: identity(1), at: "10.0.0.1")) { node in
                 let transfers = sources.map { source in
-                    HeldTransfer(source: source, held: source.held, goOn: { source.goOn() })
+                    HeldTransfer(source: source, held: source.held, release: { source.release() })
                 }
                 try await withHeldTransfers(transfers[...], from: node, to: listener.port) {
                     let refused = try await stranger(90, at: "10.0.0.1", listener.port)
@@ -165,7 +165,7 @@ import Testing
             try await withNode(settings(of: identity(1), at: "10.0.0.1")) { node in
                 let transfers = sinks.map { sink in
                     HeldTransfer(
-                        source: InMemorySource(MemoryContent(file: "x", [1])), held: sink.held, goOn: { sink.goOn() })
+                        source: InMemorySource(MemoryContent(file: "x", [1])), held: sink.held, release: { sink.release() })
                 }
                 try await withHeldTransfers(transfers[...], from: node, to: listener.port) {
                     lead.update { $0 += ProgressMeter.period }
@@ -185,7 +185,7 @@ import Testing
         let source: any ResourceSource
         /// Yields a value when it is held up.
         let held: AsyncStream<Void>
-        let goOn: @Sendable () -> Void
+        let release: @Sendable () -> Void
     }
 
     /// Sends each, over a connection of its own, until it is held up.
@@ -195,7 +195,7 @@ import Testing
     ) async throws {
         guard let transfer = transfers.first else { return try await body() }
         try await node.withConnection(to: stage.destination(port)) { connection in
-            defer { transfer.goOn() }
+            defer { transfer.release() }
             _ = connection.send(transfer.source, resumeKey: Stage.resumeKey, timeout: .seconds(60))
             for await _ in transfer.held { break }
             try await withHeldTransfers(transfers.dropFirst(), from: node, to: port, body)

@@ -109,7 +109,7 @@ import Testing
         let transfer = try sender.send(source, to: bea, isEncrypted: true, timeout: .milliseconds(1))
         let result = await transfer.result
         #expect(result.outcome == .expired)
-        source.goOn()
+        source.release()
         tasks.finish()
         await end
         let open = sender.outgoing.withLock { $0.transfers.count }

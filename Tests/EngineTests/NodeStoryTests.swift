@@ -245,7 +245,7 @@ import Testing
             for await _ in sink.held { break }
             transfer.cancel()
             _ = await transfer.result
-            sink.goOn()
+            sink.release()
         }
         #expect(outcome == .cancelled(by: .local))
         #expect(receiverOutcome.withLock { $0 } == .cancelled(by: .remote))
@@ -263,7 +263,7 @@ import Testing
             let transfer = invitation.accept(into: sink, keepsPartial: false)
             for await _ in sink.held { break }
             transfer.cancel()
-            sink.goOn()
+            sink.release()
             let result = await transfer.result
             receiverOutcome.update { $0 = result.outcome }
         }
@@ -295,7 +295,7 @@ import Testing
                     #expect(outcome == .completed)
                     #expect(fast.received.entries == content.entries)
                     #expect(first.snapshot.phase != .ended(.completed))
-                    slow.goOn()
+                    slow.release()
                     #expect(await first.result.outcome == .completed)
                     #expect(await slowThere.result.outcome == .completed)
                 }
@@ -328,9 +328,9 @@ import Testing
                     third.sent.cancel()
                     #expect(await third.sent.result.outcome == .cancelled(by: .local))
                     #expect(first.sent.snapshot.phase == .moving)
-                    cancelled.goOn()
+                    cancelled.release()
                     #expect(await third.received.result.outcome == .cancelled(by: .remote))
-                    slow.goOn()
+                    slow.release()
                     #expect(await first.sent.result.outcome == .completed)
                     #expect(await first.received.result.outcome == .completed)
                     let fourth = try await send(into: InMemorySink())
@@ -394,7 +394,7 @@ import Testing
                     for await _ in sink.held { break }
                     (bySender ? sender : receiver).beginShutdown()
                     let outcome = await transfer.result.outcome
-                    sink.goOn()
+                    sink.release()
                     let result = await incoming.result
                     receiverOutcome.update { $0 = result.outcome }
                     return outcome

@@ -649,7 +649,7 @@ private struct Affair {
         let received = invitation.accept(into: sink)
         for await _ in sink.held { break }
         return {
-            sink.goOn()
+            sink.release()
             #expect(await sent.result.outcome == .interrupted)
             #expect(await received.result.outcome == .interrupted)
             #expect(sink.end == .suspended)

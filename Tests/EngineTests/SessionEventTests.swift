@@ -166,7 +166,7 @@ import Testing
                 if case .transferEnded(let transfer, network.id(0)) = event { ended.append(transfer) }
             }
             #expect(ended.count == 1 && ended.first === receiving)
-            sink.goOn()
+            sink.release()
             #expect(await receiving.result.outcome == .interrupted)
             #expect(await sent.result.outcome == .interrupted)
         }

@@ -403,7 +403,7 @@ extension SessionStoryTests {
                 #expect(later.allSatisfy { $0.phase == .waiting && $0.done == 0 })
                 received.append(invitation.accept(into: number == 0 ? slow : InMemorySink()))
             }
-            slow.goOn()
+            slow.release()
             for transfer in transfers + received { #expect(await transfer.result.outcome == .completed) }
         }
     }
@@ -464,7 +464,7 @@ extension SessionStoryTests {
                         guard number < 7 else {
                             for await _ in sink.held { break }
                             received.cancel()
-                            sink.goOn()
+                            sink.release()
                             return #expect(await received.result.outcome == .cancelled(by: .local))
                         }
                         #expect(await received.result.outcome == .completed)
@@ -512,7 +512,7 @@ extension SessionStoryTests {
                 let received = invitation.accept(into: sink)
                 for await _ in sink.held { break }
                 isSender ? sent?.cancel() : received.cancel()
-                sink.goOn()
+                sink.release()
                 #expect(await sent?.result.outcome == .cancelled(by: isSender ? .local : .remote))
                 #expect(await received.result.outcome == .cancelled(by: isSender ? .remote : .local))
             }

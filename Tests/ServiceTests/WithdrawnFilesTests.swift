@@ -78,7 +78,7 @@ struct WithdrawnFilesTests {
             let transfer = invitation.accept(into: sink)
             for await _ in sink.held { break }
             truncate(scratch("trip/b"), 8 << 20)
-            sink.goOn()
+            sink.release()
             _ = await transfer.result
         }
         #expect(failure?.status == .partly)

@@ -1,7 +1,7 @@
 package import NearshareBase
 package import NearshareInterfaces
 
-/// A source in memory whose content is not there before ``goOn()``.
+/// A source in memory whose content is not there before ``release()``.
 package final class HeldSource: ResourceSource {
     private final class Reader: ResourceReader {
         private let inner: any ResourceReader
@@ -23,7 +23,7 @@ package final class HeldSource: ResourceSource {
         func seek(to offset: UInt64) throws(StorageError) { try inner.seek(to: offset) }
 
         func cancel() {
-            source.goOn()
+            source.release()
             inner.cancel()
         }
     }
@@ -43,5 +43,6 @@ package final class HeldSource: ResourceSource {
 
     package func makeReader() throws(StorageError) -> any ResourceReader { Reader(try content.makeReader(), of: self) }
 
-    package func goOn() { isReleased.update { $0 = true } }
+    /// Lets this and all further reads return content.
+    package func release() { isReleased.update { $0 = true } }
 }

@@ -8,7 +8,7 @@ extension InMemorySource {
     }
 }
 
-/// The in-memory counterpart of an inbox's sink. It can block at a position until ``goOn()``.
+/// The in-memory counterpart of an inbox's sink. It can block at a position until ``release()``.
 package final class InMemorySink: ResourceSink, Sendable {
     package enum End: Sendable, Hashable {
         case finished
@@ -30,13 +30,14 @@ package final class InMemorySink: ResourceSink, Sendable {
 
     /// - Parameters:
     ///   - kept: what an earlier try has left.
-    ///   - holdsAfter: so many bytes are taken before it waits for ``goOn()``.
+    ///   - holdsAfter: so many bytes are taken before it waits for ``release()``.
     package init(kept: MemoryReceiver = MemoryReceiver(), holdsAfter: Int = .max) {
         state = Monitor(State(receiver: kept, holdsAfter: holdsAfter))
         (held, heldContinuation) = AsyncStream.makeStream()
     }
 
-    package func goOn() {
+    /// Ends the wait, and lets all further writes pass.
+    package func release() {
         state.update { $0.holdsAfter = .max }
     }
 
