@@ -31,6 +31,9 @@ package struct Bundle: Sendable, Hashable {
     package static let hashLockByteCount = 16
     /// Size of an Ed25519 signature, in bytes.
     package static let signatureByteCount = 64
+    /// Limit of all fields before the body, its length included.
+    static let maximumHeaderByteCount: Int =
+        1 + 1 + PropagationProfile.encodedByteCount + 8 + keyByteCount + 8 + hashLockByteCount + 2
     /// Limit of a body: the largest content, sealed and padded.
     package static let maximumBodyByteCount = 2_400
     /// Limit of a body that is sent over radio links: content of 1,024 bytes, sealed and padded.
@@ -133,7 +136,7 @@ package struct Bundle: Sendable, Hashable {
         case .unnamed: flags |= Flag.directed | Flag.unnamed
         }
         if hashLock != nil { flags |= Flag.hashLock }
-        var writer = ByteWriter(reserving: 80 + PropagationProfile.encodedByteCount)
+        var writer = ByteWriter(reserving: Self.maximumHeaderByteCount)
         writer.write(Self.version)
         writer.write(flags)
         profile.encode(to: &writer)

@@ -11,10 +11,10 @@ package struct BundleCopy: Sendable, Hashable {
         case epidemic = 1
     }
 
-    /// Limit of an encoded copy, of which 128 bytes are for the header of the bundle.
-    package static let maximumByteCount =
-        2 + 1 + 1 + 4 * PropagationProfile.Bounds.tracklistLimit.upperBound + 128 + Bundle.maximumBodyByteCount
-        + Bundle.signatureByteCount
+    /// Limit of an encoded copy.
+    package static let maximumByteCount: Int =
+        2 + 1 + 1 + 4 * PropagationProfile.Bounds.tracklistLimit.upperBound + Bundle.maximumHeaderByteCount
+        + Bundle.maximumBodyByteCount + Bundle.signatureByteCount
 
     /// Number of times the bundle has been forwarded, this copy's link included.
     package var hopCount: Int
