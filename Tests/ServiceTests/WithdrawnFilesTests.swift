@@ -41,7 +41,7 @@ struct WithdrawnFilesTests {
         sink.received.entries.map { $0.header.path.map(\.shown).joined(separator: "/") }
     }
 
-    @Test("a file that is removed after the accept is left out and named on both ends, and the sender's exit code is 6")
+    @Test("a file that is removed after it was accepted is left out and named on both ends, and the sender's exit code is 6")
     func removed() async throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         for name in ["a", "b", "c"] { try write(name, 1000) }

@@ -38,7 +38,7 @@ final class SightingAggregator {
     }
 
     /// The engine has reported all services that it knows for now (avahi's ALL_FOR_NOW).
-    func engineIsComplete() { settling.engineIsComplete() }
+    func recordAllForNow() { settling.recordAllForNow() }
 
     /// Records a claim of a service, of the engine or of a unicast answer.
     /// - Parameters:
@@ -92,7 +92,7 @@ final class SightingAggregator {
 /// Decides when a browser has seen all services that were there when it started: a value.
 struct Settling {
     private let startedAt: MonotonicInstant
-    private var isEngineComplete = false
+    private var hasAllForNow = false
     /// The time of the next decision; nil once settled.
     private(set) var nextDeadline: MonotonicInstant?
 
@@ -107,12 +107,13 @@ struct Settling {
         nextDeadline = startedAt + Self.minimumTime
     }
 
-    mutating func engineIsComplete() { isEngineComplete = true }
+    /// Records that all services that are known for now were reported.
+    mutating func recordAllForNow() { hasAllForNow = true }
 
     /// - Returns: true once, when settled.
     mutating func tick(at now: MonotonicInstant, isResolving: Bool) -> Bool {
         guard nextDeadline != nil, now >= startedAt + Self.minimumTime else { return false }
-        guard (isEngineComplete && !isResolving) || now >= startedAt + Self.maximumTime else {
+        guard (hasAllForNow && !isResolving) || now >= startedAt + Self.maximumTime else {
             nextDeadline = startedAt + Self.maximumTime
             return false
         }

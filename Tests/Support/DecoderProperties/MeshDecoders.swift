@@ -61,6 +61,7 @@ extension DecoderProperty {
         let (whole, _) = frames(in: bytes.dropFirst(), step: bytes.count, limit: limit)
         // A reset drops the buffered bytes, which depend on the division.
         try require(pieces == whole || pieces.contains(.reset), "other frames when cut every \(step) bytes")
+        // Header, sender, recipient, number of hops, 255 hops, payload, signature, and one read.
         try require(largestHeld < 16 + 8 + 8 + 1 + 255 * 8 + limit + 64 + Int(step), "\(largestHeld) bytes were held")
         for case .frame(let frame) in pieces where frame[frame.startIndex + 11] & 0x04 == 0 {
             try require((try? MeshFrame(decoding: frame))?.bytes == frame, "a frame of the stream is none by itself")
@@ -158,8 +159,8 @@ extension DecoderProperty {
                     .utf8)
         ]
     ) { bytes throws(Violation) in
-        let address = String(decoding: bytes, as: UTF8.self)
-        guard let (code, signature) = try? MeshVerificationCode.decode(address: address) else { return false }
+        let uri = String(decoding: bytes, as: UTF8.self)
+        guard let (code, signature) = try? MeshVerificationCode.decode(address: uri) else { return false }
         try require(signature.count == MeshPacket.signatureByteCount, "a signature of another length")
         try requireRoundTrip(
             code, encode: { Array($0.address(signature: signature).utf8) },
@@ -174,7 +175,7 @@ extension DecoderProperty {
     }
 
     private static let key = String(repeating: "07", count: 32)
-    /// The key's digits as text.
+    /// The bytes of the text of the key's hexadecimal digits, themselves in hexadecimal digits.
     private static let keyDigits = String(repeating: "3037", count: 32)
     private static let nonce = String(repeating: "01", count: 16)
     private static let signature = String(repeating: "5a", count: 64)

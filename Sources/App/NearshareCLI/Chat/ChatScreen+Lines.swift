@@ -26,7 +26,7 @@ extension ChatScreen {
         /// The conversations whose unread lines were mentioned.
         fileprivate var mentioned: Set<Conversation> = []
 
-        /// Records which messages are unread: they are written, however many there are, because their authors learn it.
+        /// Records which messages are unread. They are written, however many there are: read receipts are sent to their authors.
         mutating func recordUnread(among messages: [ChatMessage]) {
             for message in messages where message.isUnread { unread.insert(message.id) }
         }

@@ -57,7 +57,8 @@ extension Offer {
             totalSize: sizes.values.reduce(0) { $0.addingClamped($1) })
     }
 
-    /// The items of the offer that remain when its sender has withdrawn entries.
+    /// The offer without items that its sender has withdrawn, for comparison with what is stored. The sizes of the items and their
+    /// number are adjusted; ``entryCount``, ``totalSize`` and the entry counts of the items are not.
     /// - Parameters:
     ///   - byteCounts: the bytes of the withdrawn entries in each described item.
     ///   - itemIndices: the indices of the items of which something remains, ascending.

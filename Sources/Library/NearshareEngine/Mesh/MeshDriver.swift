@@ -126,7 +126,7 @@ package final class MeshDriver: Sendable {
     /// - Returns: nil at the timeout, when the peer has closed the link, or when the node stops.
     private func awaitSlot(for link: any StreamLink) async -> MeshLinkID? {
         let hasPredecessors = pacer.withLock { $0.hasLinksAwaitingSlot(from: link.remote) }
-        if !hasPredecessors, let id = router.open(link) { return id }
+        if !hasPredecessors, let id = router.add(link) { return id }
         let step = pacer.withLock { pacer in
             pacer.awaitSlot(link.remote, isOpen: { !link.isFinishedByPeer }, now: settings.clock())
         }
@@ -134,7 +134,7 @@ package final class MeshDriver: Sendable {
         _ = await WaitingLinks.awaitTurn(
             after: step, stopping: tasks.stopping,
             admit: { number in
-                guard pacer.withLock({ $0.isNext(number) }), let id = router.open(link) else {
+                guard pacer.withLock({ $0.isNext(number) }), let id = router.add(link) else {
                     return pacer.withLock { $0.awaitSlotLonger(number, now: settings.clock()) }
                 }
                 slot = id

@@ -74,8 +74,8 @@ final class RouterDriver: Sendable {
 
     /// Adds a link that a neighbour has opened.
     /// - Returns: nil when there are too many links, or the node stops; the caller closes the link then.
-    func open(_ link: any StreamLink) -> MeshLinkID? {
-        open(.stream, from: link.remote.sourceName) { link.close() }
+    func add(_ link: any StreamLink) -> MeshLinkID? {
+        add(.stream, from: link.remote.sourceName) { link.close() }
     }
 
     /// Exchanges frames over a stream until it ends.
@@ -102,7 +102,7 @@ final class RouterDriver: Sendable {
         to remote: LinkAddress, _ profile: MeshLinkProfile, as id: MeshLinkID? = nil, close: @escaping @Sendable () -> Void,
         reading: @escaping @Sendable (MeshLinkID) -> Void, writing: @escaping @Sendable (MeshLinkID) -> Void
     ) async {
-        guard let id = id ?? open(profile, from: nil, close) else { return close() }
+        guard let id = id ?? add(profile, from: nil, close) else { return close() }
         log.debug("mesh: link to \(remote) opened")
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
@@ -126,7 +126,7 @@ final class RouterDriver: Sendable {
     }
 
     /// - Returns: nil when there are too many links, or the node stops.
-    private func open(
+    private func add(
         _ profile: MeshLinkProfile, from address: String?, _ close: @escaping @Sendable () -> Void
     ) -> MeshLinkID? {
         let friends = friends()
@@ -194,7 +194,7 @@ final class RouterDriver: Sendable {
     }
 
     private func finishReading(from remote: LinkAddress, _ id: MeshLinkID, isValid: Bool, _ close: () -> Void) {
-        if !isValid { log.info("mesh: link to \(remote) closed: it carries no valid frames") }
+        if !isValid { log.info("mesh: link to \(remote) closed: malformed frames") }
         close()
         // Wakes the writer, which may wait for a frame.
         driver.update { machine, _ in machine.stopWriting(to: id) }
@@ -203,14 +203,14 @@ final class RouterDriver: Sendable {
     // MARK: Writers
 
     private func write(to link: any FrameLink, _ id: MeshLinkID) {
-        while case .write(let frame) = waitForFrames(for: id, upTo: 0) {
+        while case .write(let frame) = waitForFrames(for: id, coalescingTo: 0) {
             guard (try? link.send(frame)) != nil else { break }
         }
         link.close()
     }
 
     private func write(to link: any StreamLink, _ id: MeshLinkID) {
-        while case .write(let frames) = waitForFrames(for: id, upTo: Self.readByteCount) {
+        while case .write(let frames) = waitForFrames(for: id, coalescingTo: Self.readByteCount) {
             guard (try? LinkDemultiplexer.write(frames, to: link)) != nil else { break }
         }
         link.finishWriting()
@@ -218,8 +218,8 @@ final class RouterDriver: Sendable {
         if !isStopping { link.close() }
     }
 
-    /// Waits for a frame, or for several that together reach `byteCount`.
-    private func waitForFrames(for id: MeshLinkID, upTo byteCount: Int) -> Writing {
+    /// Waits for a frame, and appends queued ones until all together have at least `byteCount` bytes.
+    private func waitForFrames(for id: MeshLinkID, coalescingTo byteCount: Int) -> Writing {
         let written = clock()
         return driver.wait { machine in
             guard machine.isOpen(id) else { return .end }

@@ -31,7 +31,7 @@ package struct ForeignPeer: Sendable, Hashable {
 public struct Peer: Sendable, Hashable {
     /// The way in which a peer is known.
     package enum Identity: Sendable, Hashable {
-        /// The link has proven its key.
+        /// A peer whose key the handshake has authenticated.
         case proven(AuthenticatedPeer)
         case foreign(ForeignPeer)
     }
@@ -47,7 +47,7 @@ public struct Peer: Sendable, Hashable {
     /// The version of the direct protocol on the link; nil for a peer in the mesh, and for one of another protocol.
     package let version: UInt8?
 
-    /// The key that the link has proven; nil for a peer of another protocol.
+    /// The key that the handshake has authenticated; nil for a peer of another protocol.
     package var proven: AuthenticatedPeer? { if case .proven(let peer) = identity { peer } else { nil } }
     /// The protocol of a peer without a nearshare key; nil for a nearshare peer.
     package var foreign: ForeignPeer? { if case .foreign(let peer) = identity { peer } else { nil } }

@@ -76,7 +76,7 @@ final class AvahiDaemonConnection: EventLoop, BrowserOwner {
             connection.forEachBrowser(of: message) { $0.serviceDisappeared($1) }
         }
         try onSignal("AllForNow", browser) { connection, message in
-            connection.browsers.values.first { $0.path == message.path }?.sightings.engineIsComplete()
+            connection.browsers.values.first { $0.path == message.path }?.sightings.recordAllForNow()
         }
         try onSignal("Failure", browser) { connection, message in
             guard let id = connection.browsers.first(where: { $0.value.path == message.path })?.key else { return }

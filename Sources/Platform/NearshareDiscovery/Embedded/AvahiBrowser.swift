@@ -89,7 +89,7 @@ final class AvahiBrowser: ServiceBrowser {
             closeResolver(of: key)
             sightings.remove(key)
             resolveNext()
-        case AVAHI_BROWSER_ALL_FOR_NOW: sightings.engineIsComplete()
+        case AVAHI_BROWSER_ALL_FOR_NOW: sightings.recordAllForNow()
         case AVAHI_BROWSER_FAILURE: failure = avahi_server_errno(server)
         default: break
         }

@@ -1,6 +1,8 @@
 /// Opens datagram sockets. A datagram arrives whole or not at all.
 package protocol DatagramTransport: Sendable {
-    /// - Parameter port: 0 for any free port.
+    /// - Parameters:
+    ///   - port: 0 for any free port.
+    ///   - interface: the name of the only interface that is used; nil for all.
     func open(port: UInt16, interface: String?) throws(LinkError) -> any DatagramSocket
 }
 

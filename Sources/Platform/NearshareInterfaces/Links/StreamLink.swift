@@ -172,7 +172,9 @@ package protocol StreamListener: AnyObject, Sendable {
 
 /// Opens outgoing connections and listens for incoming ones.
 package protocol StreamTransport: Sendable {
-    /// - Parameter port: 0 for any free port.
+    /// - Parameters:
+    ///   - port: 0 for any free port.
+    ///   - interface: the name of the only interface that is used; nil for all.
     func listen(port: UInt16, interface: String?) throws(LinkError) -> any StreamListener
 
     /// Blocks until the connection is open, refused or timed out.

@@ -57,7 +57,8 @@ struct SyncStore: Sendable {
         var sender: PeerID { frame.packet.sender }
         var isAnnouncement: Bool { frame.packet.type == .announce }
 
-        func isMessage(of sender: PeerID) -> Bool { !isAnnouncement && self.sender == sender }
+        /// Whether it is a packet of the sender besides its announcement.
+        func isContent(of sender: PeerID) -> Bool { !isAnnouncement && self.sender == sender }
     }
 
     /// The oldest first.
@@ -92,8 +93,8 @@ struct SyncStore: Sendable {
         let packet = frame.packet
         if packet.type == .announce {
             removeAnnouncement(of: packet.sender)
-        } else if entries.count(where: { $0.isMessage(of: packet.sender) }) >= limits.packetCountPerSender,
-            let oldest = entries.firstIndex(where: { $0.isMessage(of: packet.sender) })
+        } else if entries.count(where: { $0.isContent(of: packet.sender) }) >= limits.packetCountPerSender,
+            let oldest = entries.firstIndex(where: { $0.isContent(of: packet.sender) })
         {
             remove(at: oldest)
         }
@@ -119,7 +120,8 @@ struct SyncStore: Sendable {
             count: entries.count, byteCount: { entries[$0].frame.heldByteCount },
             levels: [{ .source(entries[$0].partition.source) }, { .link(entries[$0].partition.link) }]
                 + (limits.isSharedBySender ? [{ .sender(entries[$0].sender) }] : []))
-        // Some more are removed than needed, because all are counted before the first: a flood fills the store again and again.
+        // Some more are removed than needed: counting all entries takes longer than removing one, and a flood fills the store again
+        // and again.
         let (packetCount, byteCount) = (limits.packetCount - limits.packetCount / 64, limits.byteCount - limits.byteCount / 64)
         var removed: Set<MeshPacketID> = []
         while capacity.count > packetCount || capacity.byteCount > byteCount,
@@ -197,7 +199,7 @@ struct SyncStore: Sendable {
             return (try? MeshFragment(decoding: packet.payload)).map { ids.contains($0.id) } ?? false
         }
         let missing = entries.filter { entry in
-            return wanted.contains(Self.kind(of: entry.frame.packet)) && isOfWantedSet(entry.frame.packet)
+            wanted.contains(Self.kind(of: entry.frame.packet)) && isOfWantedSet(entry.frame.packet)
                 && entry.frame.packet.timestamp >= (request.since ?? 0)
                 && !members.contains(GolombFilter.value(of: entry.id.filterHash, range: request.filter.range))
         }
