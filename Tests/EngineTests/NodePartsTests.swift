@@ -28,6 +28,18 @@ func sharedNames() throws {
             == "00a is not nearby; these are: ben (00000000000000a0), anna, Ben (00000000000000a2)")
 }
 
+@Test("a search that finds nothing names eight peers, and counts the others", arguments: [8, 10] as [UInt8])
+func manyPeers(count: UInt8) throws {
+    let peers = try (0..<count).map { number in
+        NearbyPeer(
+            id: try #require(PeerID(bytes: [UInt8](repeating: number, count: 8))),
+            name: try DisplayName(String(UnicodeScalar(97 + number))), addresses: [])
+    }
+    let more = count > 8 ? " and 2 more" : ""
+    #expect(
+        NodeError.notFound("zoe", nearby: peers).description == "zoe is not nearby; these are: a, b, c, d, e, f, g, h" + more)
+}
+
 @Test("an error names an empty text in quotation marks, and says where this node is the reason")
 func errorWords() {
     #expect(NodeError.notFound("", nearby: []).description == "no peers found")

@@ -555,6 +555,14 @@ struct ContactSnapshotTests {
         #expect(shown.sorted() == ["Anna#\(ben.peerID.hex.prefix(4))", "anna#\(anna.peerID.hex.prefix(4))", "cleo"])
     }
 
+    @Test func `of many known peers of one name that are away three are named, and the others counted`() throws {
+        let away = (2...6 as ClosedRange<UInt8>).map { fingerprint($0).peerID }
+        let notice = SharedName.awayNotice(
+            for: try DisplayName("anna"), fingerprint(1).peerID, .known(.seen, isFriend: false), besideKnown: Set(away))
+        let listed = away.sorted().prefix(3).map(\.hex).joined(separator: ", ") + ", 2 more"
+        #expect(notice?.contains("5 other devices called \"anna\" (\(listed)), not seen now") == true)
+    }
+
     @Test("K2: a name with the tag of a key selects one peer, also under the name of a known one")
     func tagged() throws {
         let snapshot = try snapshot(nearby: [(ben, "Anna"), (cleo, "cleo")]) { trust, _ in

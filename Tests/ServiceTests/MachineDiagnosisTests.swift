@@ -41,6 +41,14 @@ struct PeerDiagnosisTests {
         #expect(finding.severity == .notice && finding.text.contains("blocked") && finding.advice == nil)
     }
 
+    @Test("peers that are not asked are counted", arguments: [(1, "1 more peer is"), (4, "4 more peers are")])
+    func unasked(_ count: Int, _ words: String) throws {
+        let id = try #require(PeerID(bytes: [UInt8](repeating: 1, count: 8)))
+        let answer = MachineDiagnosis.PeerAnswer(name: try DisplayName("anna"), id: id)
+        let findings = MachineDiagnosis.findings([answer], unaskedCount: count)
+        #expect(findings.map(\.severity) == [.ok, .notice] && findings.last?.text.hasPrefix("\(words) nearby") == true)
+    }
+
     @Test("an empty network is reported as a note")
     func none() {
         #expect(MachineDiagnosis.findings([]).map(\.severity) == [.notice])

@@ -423,6 +423,8 @@ struct SendCommand: AsyncParsableCommand {
                 if let file = unused.file { members["file"] = .string(file) }
                 JSONEvents.emit("unused_exclusion", members)
             }
+            let more = exclusions.count - Self.maximumUnusedEvents
+            if more > 0 { JSONEvents.emit("unused_exclusion_more", ["count": .number(UInt64(clamping: more))]) }
             return
         }
         if quiet { return }

@@ -4,6 +4,9 @@ internal import NearshareTerminal
 
 /// The QR code and the address of a page.
 enum PageNotice {
+    /// Limit on the addresses that are shown besides that of the code.
+    private static let maximumOtherCount = 3
+
     /// - Parameters:
     ///   - hosts: the addresses of this machine, the most likely one first.
     ///   - action: what the page is for, as the end of "scan it with a phone to …".
@@ -21,6 +24,9 @@ enum PageNotice {
         } else {
             Console.notice("to \(action), open this address with a phone on the same network: \(url)")
         }
-        for url in urls.dropFirst().prefix(3) { Console.notice("also at \(url)") }
+        let others = urls.dropFirst()
+        for url in others.prefix(maximumOtherCount) { Console.notice("also at \(url)") }
+        let more = others.count - maximumOtherCount
+        if more > 0 { Console.notice("and at \(more) more \(more == 1 ? "address" : "addresses"); --json lists all") }
     }
 }

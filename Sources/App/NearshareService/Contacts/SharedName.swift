@@ -24,11 +24,17 @@ package enum SharedName {
         let sentence = notice(
             for: contact.name, contact.id, contact.trustStatus, isNear: contact.isNear, otherCount: ids.count)
         guard let sentence, !contact.isNear else { return sentence }
-        let list = ids.prefix(maximumListedIDCount).map(\.hex).joined(separator: " or ")
-        return "\(sentence); if its owner has a new key, ask for the id, and then use that: \(list)"
+        return "\(sentence); if its owner has a new key, ask for the id, and then use that: \(list(ids, separator: " or "))"
     }
 
     private static let maximumListedIDCount = 3
+
+    /// The first of the ids, and the number of the others.
+    private static func list(_ ids: [PeerID], separator: String) -> String {
+        let more = ids.count - maximumListedIDCount
+        let listed = ids.prefix(maximumListedIDCount).map(\.hex) + (more > 0 ? ["\(more) more"] : [])
+        return listed.joined(separator: separator)
+    }
 
     static func notice(
         for name: DisplayName, _ id: PeerID, _ trustStatus: TrustStatus, isNear: Bool = true, otherCount: Int
@@ -46,7 +52,7 @@ package enum SharedName {
         for name: DisplayName, _ id: PeerID, _ trustStatus: TrustStatus, besideKnown away: Set<PeerID>
     ) -> String? {
         guard !away.isEmpty, trustStatus.isKnown else { return nil }
-        let ids = away.sorted().prefix(maximumListedIDCount).map(\.hex).joined(separator: ", ")
+        let ids = list(away.sorted(), separator: ", ")
         let devices = away.count == 1 ? "another device" : "\(away.count) other devices"
         return "you know \(devices) called \(name.quoted) (\(ids)), not seen now; using \(owner(trustStatus)) (\(id))"
     }

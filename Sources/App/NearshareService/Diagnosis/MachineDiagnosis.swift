@@ -320,7 +320,7 @@ package struct MachineDiagnosis: Sendable {
             }
             return await group.reduce(into: []) { $0.append($1) }
         }
-        for finding in Self.findings(answers) { report(finding) }
+        for finding in Self.findings(answers, unaskedCount: peers.count - answers.count) { report(finding) }
     }
 
     private func peersNearby(_ node: Node) async -> [NearbyPeer] {
@@ -338,7 +338,7 @@ package struct MachineDiagnosis: Sendable {
         return NearbyPeerTable.sorted(found.withLock { $0 })
     }
 
-    package static func findings(_ answers: [PeerAnswer]) -> [Finding] {
+    package static func findings(_ answers: [PeerAnswer], unaskedCount: Int = 0) -> [Finding] {
         guard !answers.isEmpty else {
             return [
                 Finding(
@@ -349,7 +349,7 @@ package struct MachineDiagnosis: Sendable {
                 )
             ]
         }
-        return answers.map { answer in
+        let findings: [Finding] = answers.map { answer in
             let name = answer.name.identified(by: answer.id)
             if answer.isBlocked {
                 return Finding(.notice, "peers", "\(name) is nearby, and blocked: it was not asked whether it answers")
@@ -367,5 +367,8 @@ package struct MachineDiagnosis: Sendable {
             }
             return Finding(.ok, "peers", "\(name) answers")
         }
+        guard unaskedCount > 0 else { return findings }
+        let others = unaskedCount == 1 ? "1 more peer is nearby, and was" : "\(unaskedCount) more peers are nearby, and were"
+        return findings + [Finding(.notice, "peers", "\(others) not asked")]
     }
 }

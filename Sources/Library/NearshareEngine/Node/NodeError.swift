@@ -84,12 +84,17 @@ public enum NodeError: Error, Sendable, CustomStringConvertible {
         return "\(NameText.shown(text)) is not nearby; \(advice)"
     }
 
-    /// The first of the peers; those that share a name with their ids.
+    /// Limit on the peers that an error names.
+    private static let maximumListedCount = 8
+
+    /// The first of the peers, those that share a name with their ids, and the number of the others.
     private static func list(_ peers: [NearbyPeer]) -> String {
         let counts = Dictionary(peers.map { ($0.name.claimed.lowercased(), 1) }, uniquingKeysWith: +)
-        return peers.prefix(8).map { peer in
+        let names = peers.prefix(maximumListedCount).map { peer in
             counts[peer.name.claimed.lowercased()] == 1 ? peer.name.shown : peer.name.identified(by: peer.id)
-        }.joined(separator: ", ")
+        }
+        let more = peers.count - names.count
+        return names.joined(separator: ", ") + (more > 0 ? " and \(more) more" : "")
     }
 
     /// Whether no network of this machine leads to the address: the cause is here, and not at the peer.
