@@ -37,6 +37,8 @@ public func clock_gettime(_ clock: clockid_t, _ time: UnsafeMutablePointer<times
 
 // MARK: Threads
 
+@discardableResult public func sched_yield() -> Int32 { 0 }
+
 public struct _opaque_pthread_t {}
 public typealias pthread_t = UnsafeMutablePointer<_opaque_pthread_t>
 public struct pthread_attr_t { public init() {} }

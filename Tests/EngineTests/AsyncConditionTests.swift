@@ -6,7 +6,11 @@ import Testing
     /// A value that one task sets and another one waits for.
     private final class ObservedValue: Sendable {
         private let state = Mutex((value: Int?.none, readCount: 0))
-        private let condition = AsyncCondition()
+        private let condition: AsyncCondition
+
+        init(polls: Bool = false) {
+            condition = AsyncCondition(polls: polls)
+        }
 
         /// The number of times that a waiting task has checked the value.
         var readCount: Int { state.withLock { $0.readCount } }
@@ -43,8 +47,14 @@ import Testing
         }
     }
 
-    @Test("a wait goes on after notifications for which its condition does not hold") func repeatedNotifications() async {
-        let observed = ObservedValue()
+    /// The questions and answers of two tasks so far.
+    private final class Counts: Sendable {
+        let state = Mutex((questions: 0, answers: 0))
+    }
+
+    @Test("a wait goes on after notifications for which its condition does not hold", arguments: [false, true])
+    func repeatedNotifications(_ polls: Bool) async {
+        let observed = ObservedValue(polls: polls)
         let waiting = Task { await observed.waitUntilSet() }
         await observed.notifyRepeatedly()
         observed.set(7)
@@ -78,5 +88,26 @@ import Testing
         awaitingValue.cancel()
         #expect(await waiting.value == nil)
         #expect(await awaitingValue.value == nil)
+    }
+
+    @Test("two tasks that answer each other at once, and so poll, miss no change") func polling() async {
+        let (questions, answers) = (AsyncCondition(polls: true), AsyncCondition(polls: true))
+        let counts = Counts()
+        let total = 500
+        await withTaskGroup { group in
+            group.addTask {
+                for number in 1...total {
+                    await questions.wait { counts.state.withLock { $0.questions == number } }
+                    counts.state.withLock { $0.answers = number }
+                    answers.notifyAll()
+                }
+            }
+            for number in 1...total {
+                counts.state.withLock { $0.questions = number }
+                questions.notifyAll()
+                await answers.wait { counts.state.withLock { $0.answers == number } }
+            }
+        }
+        #expect(counts.state.withLock { $0.answers } == total)
     }
 }

@@ -42,7 +42,7 @@ final class AsyncQueue<Element: Sendable>: Sendable {
     }
 
     private let state = Mutex(State())
-    private let arrival = AsyncCondition()
+    private let arrival = AsyncCondition(polls: true)
     /// nil where the caller bounds the queue.
     private let limit: Limit?
 

@@ -40,7 +40,7 @@ final class SessionEvents: Sendable {
     let endedTransfers = Queue<(member: PeerID, transfer: Transfer)>(
         .droppingOldest(beyond: SessionEvents.maximumEventCount))
     /// Wakes the reader of all events and messages.
-    private let arrival = AsyncCondition()
+    private let arrival = AsyncCondition(polls: true)
     private let inbox: SessionInbox
     private let lastNumber = Mutex<UInt64>(0)
 
