@@ -38,52 +38,48 @@ extension Session {
             throw .invalidParameter(
                 "the message has \(message.bytes.count) bytes; the limit is \(limit); send a resource, or write to a stream")
         }
-        let targets = try targets(members)
         switch mode {
         case .reliable:
             if Task.isCancelled { throw .cancelled }
             let expiry = timeout.map { node.settings.clock() + min(max($0, .zero), Self.maximumTimeout) }
-            var dropped: [PeerID] = []
-            var receipts: [SentMessage.Receipt] = []
-            receipts.reserveCapacity(targets.count)
-            var waiting = targets
-            while !waiting.isEmpty {
-                var full: [PeerID] = []
-                for target in waiting {
-                    if isTooSlow(target) {
-                        dropped.append(target)
-                        continue
-                    }
-                    do throws(SessionError) {
-                        if let receipt = try append(message, isUrgent: isUrgent, for: target, expiry: expiry) {
-                            receipts.append(receipt)
-                        } else {
-                            full.append(target)
-                        }
-                    } catch .notConnected where members == nil {
-                        // A member that has left meanwhile is not an error when the message goes to all.
-                    }
-                }
-                waiting = full
-                guard !waiting.isEmpty else { break }
+            var outgoing = OutgoingMessage(message: message, isUrgent: isUrgent, expiry: expiry, isForAll: members == nil)
+            try append(&outgoing) { [self] in receivers(members, &$0) }
+            while !outgoing.waiting.isEmpty {
+                let waiting = outgoing.waiting
                 if let expiry {
                     let left = expiry - node.settings.clock()
                     if left <= .zero {
-                        dropped += waiting
+                        outgoing.dropped += waiting
                         break
                     }
-                    await withTimeout(left) { [waiting] in await self.waitForRoom(for: waiting, isUrgent: isUrgent) }
+                    await withTimeout(left) { await self.waitForRoom(for: waiting, isUrgent: isUrgent) }
                 } else {
                     await waitForRoom(for: waiting, isUrgent: isUrgent)
                 }
                 if Task.isCancelled { throw .cancelled }
+                try append(&outgoing) { state in state.end.map { .failure($0) } ?? .success(waiting) }
             }
-            if receipts.isEmpty, dropped.isEmpty { throw Self.noMembers }
-            return SentMessage(session: self, receipts: receipts, dropped: dropped)
+            if outgoing.receipts.isEmpty, outgoing.dropped.isEmpty { throw Self.noMembers }
+            return SentMessage(session: self, receipts: outgoing.receipts, dropped: outgoing.dropped)
         case .unreliable:
-            for target in targets { sendUnreliably(message, to: target) }
+            let found = state.withLock { state in receivers(members, &state) }
+            for receiver in try found.get() { sendUnreliably(message, to: receiver) }
             return SentMessage(session: self, receipts: [])
         }
+    }
+
+    /// A reliable message that is being handed to the channels of its receivers.
+    private struct OutgoingMessage {
+        let message: SessionMessage
+        let isUrgent: Bool
+        let expiry: MonotonicInstant?
+        /// Whether it is for all members: one that leaves meanwhile is not an error.
+        let isForAll: Bool
+        var receipts: [SentMessage.Receipt] = []
+        /// The receivers that do not get it: they are slow, or had no room in time.
+        var dropped: [PeerID] = []
+        /// The receivers whose windows are full.
+        var waiting: [PeerID] = []
     }
 
     /// Bounds the timeout of a message, so that no sum of times overflows.
@@ -101,8 +97,6 @@ extension Session {
     // MARK: Slow members
 
     /// Whether messages to a member are dropped.
-    private func isTooSlow(_ member: PeerID) -> Bool { state.withLock { isTooSlow(member, $0) } }
-
     private func isTooSlow(_ member: PeerID, _ state: borrowing State) -> Bool {
         settings.slowMembers != .wait && state.slow.isSlow(member)
     }
@@ -155,58 +149,82 @@ extension Session {
 
     /// The session's end is reported even when an argument is wrong.
     /// - Returns: the receivers of a message.
-    private func targets(_ members: [PeerID]?) throws(SessionError) -> [PeerID] {
-        if let members { try check(receivers: members) }
-        let found: Result<[PeerID], SessionError> = state.withLock { state in
-            if let refusal = state.refusal { return .failure(refusal) }
-            guard let members else {
-                let all = state.members.roster.memberIDs
-                return all.isEmpty ? .failure(Self.noMembers) : .success(all)
-            }
-            let absent = members.first { state.members.roster.member($0) == nil }
-            return absent.map { .failure(.notConnected($0)) } ?? .success(members)
+    private func receivers(_ members: [PeerID]?, _ state: inout State) -> Result<[PeerID], SessionError> {
+        if let refusal = state.refusal { return .failure(refusal) }
+        guard let members else {
+            let all = state.members.roster.memberIDs
+            return all.isEmpty ? .failure(Self.noMembers) : .success(all)
         }
-        return try found.get()
+        if let mistake = mistake(in: members) { return .failure(mistake) }
+        let absent = members.first { state.members.roster.member($0) == nil }
+        return absent.map { .failure(.notConnected($0)) } ?? .success(members)
     }
 
     private func check(receivers: [PeerID]) throws(SessionError) {
-        if let refusal = state.withLock(\.refusal) { throw refusal }
-        guard !receivers.isEmpty else { throw .invalidParameter("the list of receivers is empty") }
+        if let refusal = state.withLock(\.refusal) ?? mistake(in: receivers) { throw refusal }
+    }
+
+    /// The mistake in a list of receivers; nil for a correct one.
+    private func mistake(in receivers: [PeerID]) -> SessionError? {
+        guard !receivers.isEmpty else { return .invalidParameter("the list of receivers is empty") }
         guard receivers.count == 1 || Set(receivers).count == receivers.count else {
-            throw .invalidParameter("a receiver is listed twice")
+            return .invalidParameter("a receiver is listed twice")
         }
-        guard !receivers.contains(node.id) else { throw .thisNode }
+        return receivers.contains(node.id) ? .thisNode : nil
     }
 
     private static var noMembers: SessionError {
         .invalidParameter("the session has no other members; wait until one joins, or invite a peer")
     }
 
-    /// - Returns: nil while the member's window is full.
+    /// Appends a message to the channels of its receivers whose windows have room, and sends it.
+    /// - Parameter receivers: selects those that have not got it.
     private func append(
-        _ message: SessionMessage, isUrgent: Bool, for member: PeerID, expiry: MonotonicInstant?
-    ) throws(SessionError) -> SentMessage.Receipt? {
+        _ outgoing: inout OutgoingMessage, to receivers: (inout State) -> Result<[PeerID], SessionError>
+    ) throws(SessionError) {
         let now = node.settings.clock()
-        typealias Appended = (links: [SessionLink], isAlone: Bool, receipt: SentMessage.Receipt)
-        var hasNewDeadline = false
-        let attempt: Result<Appended?, SessionError> = state.withLock { state in
-            if let end = state.end { return .failure(end) }
-            if !state.members.hasChannel(to: member) {
-                guard state.members.roster.member(member) != nil else { return .failure(.notConnected(member)) }
-                // Announced by other members and not connected yet: the message is kept until then.
-                addChannel(to: member, &state)
+        var hasNewDeadline = outgoing.expiry != nil
+        var links: [(link: SessionLink, isAlone: Bool)] = []
+        var unlinked: [PeerID] = []
+        let failure = state.withLock { state -> SessionError? in
+            let remaining: [PeerID]
+            switch receivers(&state) {
+            case .success(let receivers): remaining = receivers
+            case .failure(let error): return error
             }
-            let appended = state.members.append(message, isUrgent: isUrgent, for: member, expiry: expiry)
-            if appended != nil { hasNewDeadline = state.slow.recordMessage(to: member, now: now) }
-            return .success(appended)
+            outgoing.waiting = []
+            for receiver in remaining {
+                if isTooSlow(receiver, state) {
+                    outgoing.dropped.append(receiver)
+                    continue
+                }
+                if !state.members.hasChannel(to: receiver) {
+                    guard state.members.roster.member(receiver) != nil else {
+                        if outgoing.isForAll { continue }
+                        return .notConnected(receiver)
+                    }
+                    // Announced by other members and not connected yet: the message is kept until then.
+                    addChannel(to: receiver, &state)
+                }
+                guard
+                    let appended = state.members.append(
+                        outgoing.message, isUrgent: outgoing.isUrgent, for: receiver, expiry: outgoing.expiry)
+                else {
+                    outgoing.waiting.append(receiver)
+                    continue
+                }
+                outgoing.receipts.append(appended.receipt)
+                if state.slow.recordMessage(to: receiver, now: now) { hasNewDeadline = true }
+                if appended.links.isEmpty { unlinked.append(receiver) }
+                for link in appended.links { links.append((link, appended.isAlone)) }
+            }
+            return nil
         }
-        // The timer's deadlines have changed.
-        if expiry != nil || hasNewDeadline { timer.wake() }
-        guard let (links, isAlone, receipt) = try attempt.get() else { return nil }
-        if links.isEmpty { demandLink(to: member) }
+        if hasNewDeadline { timer.wake() }
+        for receiver in unlinked { demandLink(to: receiver) }
         // A single message is sent from here at once; several are batched by the writer thread.
-        for link in links { isAlone ? link.flush() : link.wake() }
-        return receipt
+        for (link, isAlone) in links { isAlone ? link.flush() : link.wake() }
+        if let failure { throw failure }
     }
 
     /// Moves messages over one link until it ends. They are decoded on the thread that reads the link, and encoded on the

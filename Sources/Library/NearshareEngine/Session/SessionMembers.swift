@@ -260,6 +260,14 @@ struct SessionMembers {
 
     // MARK: Messages
 
+    /// Changes a membership in its place: an assignment through the subscript of the dictionary would copy the channel, which has
+    /// about twenty references.
+    @discardableResult
+    private mutating func updateMembership<Result>(of member: PeerID, _ body: (inout SessionMembership) -> Result) -> Result? {
+        guard let index = memberships.index(forKey: member) else { return nil }
+        return body(&memberships.values[index])
+    }
+
     // By its key: a look at the value would copy the channel.
     func hasChannel(to member: PeerID) -> Bool { memberships.keys.contains(member) }
 
@@ -282,7 +290,7 @@ struct SessionMembers {
     mutating func append(
         _ message: SessionMessage, isUrgent: Bool, for member: PeerID, expiry: MonotonicInstant? = nil
     ) -> (links: [SessionLink], isAlone: Bool, receipt: SentMessage.Receipt)? {
-        memberships[member]?.append(message, isUrgent: isUrgent, for: member, expiry: expiry)
+        updateMembership(of: member) { $0.append(message, isUrgent: isUrgent, for: member, expiry: expiry) } ?? nil
     }
 
     /// The next time at which a message may have to be dropped.
@@ -321,19 +329,19 @@ struct SessionMembers {
     }
 
     mutating func receive(_ frames: [[UInt8]], on link: SessionLink) -> SessionMembership.Arrival? {
-        let arrival = memberships[link.peer]?.receive(frames, on: link)
+        let arrival = updateMembership(of: link.peer) { $0.receive(frames, on: link) }
         lost.record(messages: arrival?.lostCount ?? 0, of: link.peer)
         return arrival
     }
 
     mutating func nextBatch(for link: SessionLink, byteCount: Int) -> [UInt8]? {
-        memberships[link.peer]?.nextBatch(for: link.channelLink, byteCount: byteCount)
+        updateMembership(of: link.peer) { $0.nextBatch(for: link.channelLink, byteCount: byteCount) } ?? nil
     }
 
     /// Tells the channels which messages the program has received.
     mutating func recordDeliveries(_ messages: [Session.ReceivedMessage]) {
         for received in messages {
-            memberships[received.sender]?.channel.recordDelivery(of: received.message, at: received.position)
+            updateMembership(of: received.sender) { $0.channel.recordDelivery(of: received.message, at: received.position) }
         }
     }
 
