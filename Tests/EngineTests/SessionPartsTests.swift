@@ -33,11 +33,11 @@ import Testing
 
     @Test("a full session admits its members again, and no other peer") func admission() {
         var members = members(limit: 2)
-        #expect(members.isTrusted(peer(2)) == false)
+        #expect(members.isMemberKey(of: peer(2)) == false)
         #expect(members.admit(peer(2), name: name("two"), now: now) == true)
-        #expect(members.isTrusted(peer(2)))
+        #expect(members.isMemberKey(of: peer(2)))
         #expect(members.admit(peer(3), name: name("three"), now: now) == false)
-        #expect(members.isTrusted(peer(3)) == false)
+        #expect(members.isMemberKey(of: peer(3)) == false)
         #expect(members.admit(peer(2), name: name("two"), now: now) == true)
     }
 
@@ -94,7 +94,7 @@ import Testing
         let changes = members.drainChanges().changes
         #expect(changes.contains { if case .left(peer(2).id, lost: 0) = $0 { true } else { false } })
         #expect(members.hasChannel(to: peer(2).id) == false)
-        #expect(members.isTrusted(peer(2)) == false)
+        #expect(members.isMemberKey(of: peer(2)) == false)
     }
 
     @Test("S20: a no holds when another member has vouched for the key in between, until the user agrees to it")
@@ -103,11 +103,11 @@ import Testing
         let key = peer(2).fingerprint
         members.recordDecline(of: key)
         #expect(members.admit(peer(2), name: name("two"), now: now) == true)
-        #expect(members.isTrusted(peer(2)))
+        #expect(members.isMemberKey(of: peer(2)))
         _ = members.drainChanges()
         members.roster.recordDeparture(of: peer(2).id, now: now)
         _ = members.drainChanges()
-        #expect(!members.isTrusted(peer(2)) && members.hasDeclined(key))
+        #expect(!members.isMemberKey(of: peer(2)) && members.hasDeclined(key))
         members.recordAgreement(to: key)
         #expect(!members.hasDeclined(key))
         members.recordDecline(of: key)
@@ -120,7 +120,7 @@ import Testing
         let key = peer(2).fingerprint
         #expect(!members.remembers(key))
         members.recordAgreement(to: key)
-        #expect(members.remembers(key) && !members.isTrusted(peer(2)))
+        #expect(members.remembers(key) && !members.isMemberKey(of: peer(2)))
         members.recordDecline(of: key)
         #expect(!members.remembers(key))
         members.recordAgreement(to: key)

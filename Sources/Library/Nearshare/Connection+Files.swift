@@ -6,7 +6,8 @@ internal import NearshareStorage
 
 extension Connection {
     /// Offers files and folders, and sends them once the receiver accepts. The same paths sent again continue where an
-    /// interrupted attempt stopped. An offer waits until the receiver has answered those before, and receives fewer than four.
+    /// interrupted attempt stopped. Offers are made one at a time: the next one when the receiver has answered the one before
+    /// and is receiving fewer than four transfers.
     /// - Parameters:
     ///   - paths: files and folders of this machine.
     ///   - name: the name for the receiver when there is one path; nil for the file's own.

@@ -40,8 +40,8 @@ struct LinkReader: Sendable {
         self.datagrams = datagrams
     }
 
-    /// Reads until the stream has ended or is of no more use; or until another thread reads on, and the transfer has ended that
-    /// this thread stores by then.
+    /// Reads until the stream has ended or is of no more use; or, after the two threads have exchanged their tasks (``SinkPump``),
+    /// until the transfer that this thread then stores has ended.
     func run() {
         switch performHandshake() {
         case .failure(let failure): finish(.handshake(failure))
@@ -229,8 +229,8 @@ struct LinkReader: Sendable {
         }
     }
 
-    /// Whether a frame is about a session that this link does not belong to. Before it has been accepted, the side that opened
-    /// the link can only invite (Q2).
+    /// Whether a frame is of a kind that only members send, on an incoming link that has joined no session yet (Q2). Frames of the
+    /// invitation pass.
     private func isOutsideSession(_ type: UInt8) -> Bool {
         let isOfMember =
             (FrameType.sessionRoster...FrameType.sessionDatagrams).contains(type) || type == FrameType.sessionLeaving

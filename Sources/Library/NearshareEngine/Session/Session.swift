@@ -405,7 +405,7 @@ public final class Session: Sendable {
     ///   has invited the peer.
     func evaluate(_ check: IdentityCheck, asksAgain: Bool = false) async -> Bool {
         guard let proven = check.peer.proven else { return false }
-        if state.withLock({ $0.members.isTrusted(proven) }) { return true }
+        if state.withLock({ $0.members.isMemberKey(of: proven) }) { return true }
         switch await settings.trust.evaluate(check) {
         case .trusted:
             if check.voucher == nil { state.withLock { $0.members.recordAgreement(to: proven.fingerprint) } }

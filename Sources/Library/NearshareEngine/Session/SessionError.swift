@@ -14,7 +14,7 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
     case timedOut(String)
     /// The waiting task was cancelled.
     case cancelled
-    /// The machine or the network refuses the operation.
+    /// The operation is not possible now: this machine, the network or the peer prevents it. Another try may succeed.
     case unavailable(String)
     /// The invited user, or the invited program's policy, declined.
     case declined
@@ -22,7 +22,7 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
     case full
     /// One of the two ends does not trust the other's key.
     case untrusted(String)
-    /// The two ends have no protocol version or encryption preference in common.
+    /// The two ends have no protocol version or encryption preference in common, or the peer violated the protocol.
     case incompatible(String)
     /// The founder of the session has removed this node.
     case removed
@@ -37,11 +37,11 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
             .incompatible(let text):
             text
         case .notDelivered(let ids):
-            "the message was not delivered to \(ids.map(\.hex).joined(separator: ", ")): left, restarted, or too slow to accept it "
-                + "in time"
+            "the message was not delivered to \(ids.map(\.hex).joined(separator: ", ")): they have left or "
+                + "restarted, or it did not reach them in time"
         case .cancelled: "the operation was cancelled"
         case .declined: "the invitation was declined"
-        case .full: "the session is full; raise the member limit, or wait until a member leaves"
+        case .full: "the session is full; raise the member limit on both ends, or wait until a member leaves"
         case .removed: "the founder of the session has removed this node; start or join another one"
         case .left: "this node has left the session, or is stopping; start or join another one"
         }

@@ -24,7 +24,7 @@ struct SessionMembers {
     private var acceptedKeys: [Fingerprint] = []
     /// Limit on the keys of each kind. Recording one takes an answer of the user, or of the program in the user's place.
     private static let maximumAnsweredCount = 1024
-    /// The time in which two members hear of each other from others. Until then, a refusal as not remembered may only mean that the
+    /// The time in which two members hear of each other from others. Within it, the refusal `unremembered` may only mean that the
     /// peer has not heard of this node yet.
     private static let announcementTime = Duration.seconds(5)
     /// The channels of members that have left, for receipts. They contain no messages.
@@ -34,7 +34,7 @@ struct SessionMembers {
     private(set) var lost = LostContent()
     /// This node's encoded metadata; nil before the program has set any.
     private var ownMetadata: [UInt8]?
-    /// Members to which no link has been open since the latest metadata was set, or the last one was lost.
+    /// Members that may lack the latest metadata: no link to them has been open since it was set, or their last link was lost.
     private var metadataReceivers: Set<PeerID> = []
     /// This node's addresses, the latest first.
     private var addresses: [SessionMember.Address] = []
@@ -47,7 +47,8 @@ struct SessionMembers {
 
     // MARK: Members
 
-    func isTrusted(_ peer: AuthenticatedPeer) -> Bool { memberKeys[peer.id] == peer.fingerprint }
+    /// Whether the peer has the key of a present member.
+    func isMemberKey(of peer: AuthenticatedPeer) -> Bool { memberKeys[peer.id] == peer.fingerprint }
 
     /// Whether the user has declined the key.
     func hasDeclined(_ fingerprint: Fingerprint) -> Bool { declinedKeys.contains(fingerprint) }
@@ -260,15 +261,15 @@ struct SessionMembers {
 
     // MARK: Messages
 
-    /// Changes a membership in its place: an assignment through the subscript of the dictionary would copy the channel, which has
-    /// about twenty references.
+    /// Changes a membership in its place. Called for each message and each batch of frames, for which an assignment through the
+    /// subscript of the dictionary would copy the channel, with about twenty references.
     @discardableResult
     private mutating func updateMembership<Result>(of member: PeerID, _ body: (inout SessionMembership) -> Result) -> Result? {
         guard let index = memberships.index(forKey: member) else { return nil }
         return body(&memberships.values[index])
     }
 
-    // By its key: a look at the value would copy the channel.
+    // Called for each batch of frames: a look at the value would copy the channel.
     func hasChannel(to member: PeerID) -> Bool { memberships.keys.contains(member) }
 
     mutating func addChannel(_ channel: MessageChannel, to member: PeerID) {

@@ -145,7 +145,7 @@ struct MemberTable: Sendable {
     private var maximumGoneCount: Int { max(8, SessionFrame.maximumRosterCount - maximumMemberCount) }
 
     /// Stores another member's entry.
-    /// - Returns: The changes of presence: that of the member, and that of a peer for which there is room now.
+    /// - Returns: the changes of presence: that of the member, and that of a peer for which there is room now.
     mutating func store(_ member: SessionMember, now: MonotonicInstant) -> [SessionChange] {
         let before = entries[member.id]
         guard member.id != own, before != member else { return [] }

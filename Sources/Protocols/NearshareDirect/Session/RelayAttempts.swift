@@ -12,8 +12,8 @@ struct RelayAttempts: Sendable {
     private var attempts: [PeerID: PeerID] = [:]
     /// The failures of each member's relays.
     private var backoffs: [PeerID: [PeerID: AttemptBackoff]] = [:]
-    /// The delays after answers of the member itself, which each relay would bring: it has refused, or has another program in the
-    /// place of this one.
+    /// The delays after the member itself has answered, which hold for every relay: it has refused, or is linked to another program
+    /// with this member's key.
     private var pauses: [PeerID: AttemptBackoff] = [:]
 
     /// Whether a connected member announces a link to a member that has none here.
@@ -77,7 +77,7 @@ struct RelayAttempts: Sendable {
     /// Records a link to a member. An attempt in progress through another relay goes on.
     /// - Parameters:
     ///   - relay: nil for a direct link.
-    ///   - isFirst: whether it had none before: it may relay what it could not relay then.
+    ///   - isFirst: whether the member had no link before; now it may serve as a relay, so its failures as one are forgotten.
     mutating func recordLink(to id: PeerID, via relay: PeerID?, isFirst: Bool) {
         forget(id)
         if let relay { recordEnd(to: id, through: relay) }

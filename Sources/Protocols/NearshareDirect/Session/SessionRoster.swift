@@ -4,6 +4,7 @@ package import NearshareBase
 /// entries take precedence, so that all rosters converge.
 ///
 ///     a member as seen from this one:   not connected ──► connecting ◄──► connected (directly or by a relay)
+///                                             └── another member is a relay ──►┘
 ///
 /// The parts are ``MemberTable``, ``JoinOrder``, ``Reachability`` and ``DiscoveredAddresses``.
 package struct SessionRoster: Sendable {
@@ -61,7 +62,8 @@ package struct SessionRoster: Sendable {
     private var joinOrder = JoinOrder()
     private var reachability = Reachability()
     private var departureClaims: [PeerID: DepartureClaim] = [:]
-    /// The member from which a member was first heard of, for those that have not joined at this member.
+    /// The member from which a member was first heard of, none for a member that this one
+    /// has admitted itself before any other announced it.
     private var announcers: [PeerID: (member: PeerID, time: MonotonicInstant)] = [:]
     private var changes = SessionChangeQueue()
     /// Members to which a link is needed that the topology does not require.
@@ -147,7 +149,8 @@ package struct SessionRoster: Sendable {
         updateTopology(now: now)
     }
 
-    /// The member that has announced a member, and so vouches for its key; nil for one that joined at this member.
+    /// The member that has announced a member, and so vouches for its key; nil for one that this member has admitted
+    /// itself before any other announced it.
     package func announcer(of id: PeerID) -> PeerID? { announcers[id]?.member }
 
     /// Forgets that another member vouches for a member's key.
@@ -384,7 +387,7 @@ package struct SessionRoster: Sendable {
     }
 
     /// Asks for a link to a member that is reached through others.
-    /// - Returns: Whether a connection attempt may be due now.
+    /// - Returns: whether a connection attempt may be due now.
     @discardableResult
     package mutating func demandLink(to id: PeerID) -> Bool {
         guard table.member(id) != nil, !reachability.linkState(of: id).isConnected else { return false }

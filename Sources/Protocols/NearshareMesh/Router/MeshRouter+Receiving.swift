@@ -3,8 +3,8 @@ internal import NearshareCrypto
 
 // Received frames: their checks, and their dispatch to the parts of the router.
 extension MeshRouter {
-    /// Processes a frame that arrived on a link. Relays a frame at most once to each other link; all other work is bounded by
-    /// ``LinkBudgets``.
+    /// Processes a frame that arrived on a link. Relays a packet to each other link once, and again only for copies with a
+    /// higher ttl (``receiveHigherCopy(_:_:from:now:)``), at most three times; all other work is bounded by ``LinkBudgets``.
     package mutating func receive(_ bytes: ArraySlice<UInt8>, from link: MeshLinkID, now: Moment) {
         guard
             links.budgets.admitFrame(
@@ -413,7 +413,7 @@ extension MeshRouter {
         _ = handleFragment(packet, from: link, inside: nil, now: now)
     }
 
-    /// - Returns: false when the reassembled packet is not the one that its sender fragmented.
+    /// - Returns: false when the reassembled packet is not known to be the one that its sender fragmented.
     private mutating func handleReassembled(
         _ bytes: [UInt8], of fragment: MeshFragment, in packet: MeshPacket, from link: MeshLinkID,
         inside outer: FragmentOrigin?,

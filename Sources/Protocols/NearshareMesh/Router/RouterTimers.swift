@@ -22,8 +22,8 @@ struct RouterTimers: Sendable {
         return true
     }
 
-    /// Whether a warning about the clock of a peer may be reported to the program: one for each peer in a while, as a line may wait for
-    /// any of them, and few for many, because keys cost nothing (M14).
+    /// Whether a warning about the clock of a peer may be reported to the program. At most one for each peer in
+    /// ``clockWarningInterval``, because a line may wait for that peer, and four in all, because made-up keys cost nothing (M14).
     mutating func isClockWarningDue(about peer: PeerID, now: MonotonicInstant) -> Bool {
         clockWarnings = clockWarnings.filter { now - $0.value < Self.clockWarningInterval }
         return clockWarnings[peer] == nil && clockWarnings.count < Self.maximumClockWarningCount
