@@ -32,6 +32,15 @@ import Testing
         #expect(Duration.seconds(Int64.min).nanoseconds == .min)
     }
 
+    @Test("Q9: the difference to any claimed date is a duration")
+    func claimedDates() {
+        let now = WallTime(milliseconds: 1_800_000_000_000)
+        #expect(WallTime(milliseconds: 1_800_000_000_250).difference(from: now) == .milliseconds(250))
+        #expect(WallTime(milliseconds: .max).difference(from: now) == .milliseconds(Int64.max - 1_800_000_000_000))
+        #expect(WallTime(milliseconds: .min).difference(from: now) == .milliseconds(Int64.min))
+        #expect(WallTime(milliseconds: .max).difference(from: WallTime(milliseconds: -1)) == .milliseconds(Int64.max))
+    }
+
     @Test func `seconds keep their fraction`() {
         #expect(Duration.milliseconds(1500).inSeconds == 1.5)
         #expect(Duration.milliseconds(-250).inSeconds == -0.25)

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Logging
 import Nearshare
+import NearshareInterfaces
 import NearshareService
 import NearshareTesting
 import Synchronization
@@ -170,6 +171,38 @@ struct MachineDiagnosisTests {
         #expect(findings.all.contains { $0.subject == "identity" && $0.text.contains("there is no key yet") })
         try look()
         #expect(try !LocalMachine(environment: environment).state.hasIdentity)
+    }
+
+    @Test("Q9: a claimed clock at the end of its range is a warning, and holds no finding back")
+    func endOfTime() async throws {
+        let stage = ServiceStage()
+        let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
+        let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
+        var settings = try bea.settings()
+        settings.wallClock = { WallTime(milliseconds: .min) }
+        try await withNode(settings) { receiver in
+            let listener = try receiver.listen(joinsMesh: false)
+            let peer = NearbyPeer(
+                id: bea.id, name: bea.name, addresses: [LinkAddress(host: bea.host, port: listener.port)])
+            try await withNode(try ada.settings()) { await diagnosis.checkAnswers(of: [peer], on: $0) }
+        }
+        #expect(findings.all.map(\.subject) == ["clock"] && diagnosis.severity == .warning)
+        #expect(findings.all.first?.text.contains("bea") == true)
+    }
+
+    @Test("Q9: a peer that accepts the link and is silent is reported when its time is over")
+    func silence() async throws {
+        let stage = ServiceStage()
+        let ada = try stage.user("ada")
+        let listener = try stage.transport.listen(port: 0, interface: nil)
+        defer { listener.close() }
+        let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
+        let id = try #require(PeerID(bytes: [UInt8](repeating: 1, count: 8)))
+        let peer = NearbyPeer(
+            id: id, name: try DisplayName("mallory"), addresses: [LinkAddress(host: "10.0.0.9", port: listener.port)])
+        try await withNode(try ada.settings()) { await diagnosis.checkAnswers(of: [peer], on: $0, timeout: .zero) }
+        #expect(findings.all.map(\.subject) == ["peers"] && diagnosis.severity == .warning)
+        #expect(findings.all.first?.text.contains("no reply within 0 s") == true)
     }
 
     @Test("the firewall is asked for the configured port")

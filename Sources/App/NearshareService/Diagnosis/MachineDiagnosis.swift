@@ -38,6 +38,8 @@ package struct MachineDiagnosis: Sendable {
     private static let networkTime = Duration.seconds(2)
     /// Over Bluetooth a name is learnt by connecting.
     private static let bluetoothTime = Duration.seconds(5)
+    /// Limit on the wait for each peer's answer: more than connecting, the handshake and the greeting may take together.
+    package static let answerTimeout = Duration.seconds(30)
     /// A phone discards packets of a sender whose clock differs by more (bitchat specification, section 3).
     private static let maximumClockDifference = Duration.seconds(120)
 
@@ -295,8 +297,11 @@ package struct MachineDiagnosis: Sendable {
     }
 
     /// Connects to the peers nearby.
-    package func checkPeers(on node: Node) async {
-        let peers = await peersNearby(node)
+    package func checkPeers(on node: Node) async { await checkAnswers(of: await peersNearby(node), on: node) }
+
+    /// Connects to peers, and reports which of them answer. All findings wait for the last answer.
+    /// - Parameter timeout: for each answer, which a peer could withhold (Q9).
+    package func checkAnswers(of peers: [NearbyPeer], on node: Node, timeout: Duration = answerTimeout) async {
         let trust = (try? machine?.trust.read()) ?? TrustStore()
         let answers = await withTaskGroup(of: PeerAnswer.self) { group in
             for peer in peers.prefix(Self.maximumPeerCount) {
@@ -305,12 +310,10 @@ package struct MachineDiagnosis: Sendable {
                     answer.isBlocked = trust.trustStatus(claiming: peer.id, named: peer.name).isBlocked
                     if answer.isBlocked { return answer }
                     do {
-                        if peer.certificate != nil {
-                            _ = try await node.localSendTarget(peer.destination)
+                        if let reply = try await withTimeout(timeout, { try await Self.ask(peer, on: node) }) {
+                            answer.clockDifference = reply.clockDifference
                         } else {
-                            answer.clockDifference = try await node.withConnection(to: peer.destination) {
-                                try await $0.clockDifference
-                            }
+                            answer.failure = "no reply within \(timeout.components.seconds) s"
                         }
                     } catch {
                         answer.failure = CommandFailure(error).message
@@ -321,6 +324,21 @@ package struct MachineDiagnosis: Sendable {
             return await group.reduce(into: []) { $0.append($1) }
         }
         for finding in Self.findings(answers, unaskedCount: peers.count - answers.count) { report(finding) }
+    }
+
+    private struct PeerReply: Sendable {
+        /// nil for a LocalSend device.
+        var clockDifference: Duration?
+    }
+
+    /// Connects to a peer, which proves its key or certificate.
+    private static func ask(_ peer: NearbyPeer, on node: Node) async throws -> PeerReply {
+        guard peer.certificate == nil else {
+            _ = try await node.localSendTarget(peer.destination)
+            return PeerReply()
+        }
+        return PeerReply(
+            clockDifference: try await node.withConnection(to: peer.destination) { try await $0.clockDifference })
     }
 
     private func peersNearby(_ node: Node) async -> [NearbyPeer] {

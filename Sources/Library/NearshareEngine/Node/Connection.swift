@@ -56,12 +56,15 @@ public final class Connection: Sendable {
         get async throws { try await waitFor { $0.name } }
     }
 
-    /// Difference between the peer's clock and this node's, including the transit time of the peer's greeting.
+    /// Waits for the difference between the peer's clock and this node's, including the transit time of the peer's greeting.
+    /// - Throws: ``NodeError`` when the link ended before.
     package var clockDifference: Duration {
         get async throws { try await waitFor { $0.clockDifference } }
     }
 
-    /// Waits for the short authentication string that both users see: eight digits, "1234 5678".
+    /// Waits for the short authentication string that both users see: eight digits, "1234 5678". A peer that withholds its part of
+    /// it keeps the caller waiting for as long as the link is open, so bound the wait (Q9).
+    /// - Throws: ``NodeError`` when the link ended before.
     public var shortCode: String {
         get async throws { try await authenticationDigits.description }
     }
@@ -182,8 +185,7 @@ public final class Connection: Sendable {
                 switch event {
                 case .greeted(let name, let time):
                     state.name = name
-                    let difference = time.milliseconds.subtractingReportingOverflow(settings.wallClock().milliseconds)
-                    state.clockDifference = difference.overflow ? nil : .milliseconds(difference.partialValue)
+                    state.clockDifference = time.difference(from: settings.wallClock())
                 case .shortCode(let code): state.code = code
                 case .closed(let end):
                     state.end = NodeError(end)
