@@ -7,13 +7,15 @@ import Testing
 
 /// Packets that an untrusted peer can send on a link, and how the router treats them.
 @Suite struct PacketAttackTests {
+    /// The peers whose clocks are reported to differ.
+    private func reported(_ events: [MeshEvent]) -> [PeerID] {
+        events.compactMap { if case .clockSkewDetected(from: let id, by: _) = $0 { id } else { nil } }
+    }
+
     @Test("M14: each peer whose clock differs is reported once in ten minutes, and few of many")
     func differentClocks() throws {
         var victim = AttackedRouter()
         let peers = (1...6).map { UntrustedPeer(seed: UInt64($0)) }
-        func reported(_ events: [MeshEvent]) -> [PeerID] {
-            events.compactMap { if case .clockSkewDetected(from: let id, by: _) = $0 { id } else { nil } }
-        }
         for _ in 0..<3 {
             for peer in peers { victim.receive(try peer.announcement(at: victim.now + 3_600_000)) }
         }
@@ -21,6 +23,56 @@ import Testing
         victim.run(for: .seconds(600))
         victim.receive(try peers[5].announcement(at: victim.now + 3_600_000))
         #expect(reported(victim.events).last == peers[5].id)
+    }
+
+    @Test("M14: an announcement under another's id says nothing of that peer's clock")
+    func clockOfAnotherID() throws {
+        var victim = AttackedRouter()
+        let (anna, mallory) = (UntrustedPeer(seed: 1), UntrustedPeer(seed: 2))
+        let payload = try MeshAnnouncement(
+            nickname: "anna", noiseKey: mallory.identity.agreementKey.publicKey.bytes,
+            signingKey: mallory.identity.signingKey.publicKey.bytes
+        ).encoded()
+        let packet = MeshPacket(
+            type: .announce, ttl: 7, timestamp: victim.now + 3_600_000, sender: anna.id, payload: payload[...])
+        victim.receive(try mallory.signed(packet))
+        #expect(reported(victim.events).isEmpty)
+        victim.receive(try anna.announcement("anna", at: victim.now + 3_600_000))
+        #expect(reported(victim.events) == [anna.id])
+    }
+
+    @Test("M14: an announcement with another key than the pinned one says nothing of a peer's clock", arguments: [true, false])
+    func clockOfAnotherKey(isContact: Bool) throws {
+        var victim = AttackedRouter()
+        let (anna, mallory) = (UntrustedPeer(seed: 1), UntrustedPeer(seed: 2))
+        if isContact {
+            let contacts = [anna.id: anna.identity.signingKey.publicKey]
+            victim.act { router, _ in router.setContacts(contacts) }
+        } else {
+            victim.receive(try anna.announcement("anna", at: victim.now))
+            // Until the announcement is none in time any more.
+            victim.run(for: .seconds(125))
+        }
+        victim.receive(try anna.announcement("anna", at: victim.now + 3_600_000, signer: mallory.identity.signingKey))
+        #expect(reported(victim.events).isEmpty)
+        victim.receive(try anna.announcement("anna", at: victim.now + 3_600_000))
+        #expect(reported(victim.events) == [anna.id])
+    }
+
+    @Test("M14: a replayed announcement says nothing of the clock of a peer that has announced itself in time")
+    func clockOfReplay() throws {
+        var victim = AttackedRouter()
+        let anna = UntrustedPeer(seed: 1)
+        let old = try anna.announcement("anna", at: victim.now - 86_400_000)
+        victim.receive(try anna.announcement("anna", at: victim.now))
+        victim.receive(old, from: 1)
+        victim.run(for: .seconds(118))
+        victim.receive(old, from: 1)
+        #expect(reported(victim.events).isEmpty)
+        // Afterwards a replay cannot be told from a clock that was set back.
+        victim.run(for: .seconds(4))
+        victim.receive(old, from: 1)
+        #expect(reported(victim.events) == [anna.id])
     }
 
     // MARK: Relaying

@@ -18,7 +18,7 @@ extension MeshDriver {
             knownPeers.recordChange(of: id)
         case .bundlePacket(let bytes, let peer): handleBundlePacket(bytes, from: peer)
         case .clockSkewDetected(let id, let difference):
-            // Unauthenticated: any key can sign such a packet, so this is only a warning.
+            // Any neighbour can replay an old announcement, so this is only a warning (M14).
             settings.log.warning(
                 """
                 the clocks of \(id) and this node differ by \(difference.components.seconds) s, so they ignore each other in \

@@ -365,7 +365,7 @@ extension Messenger {
             guard !node.trustStatus(peer, nil).isBlocked else { return }
             subscribers.publish(.favorite(isFavorite, by: peer))
         case .clockDiffers(let peer, let difference):
-            // Unauthenticated, so it is no more than a reason: the lines still wait.
+            // The announcement may be replayed, so it is no more than a reason: the lines still wait.
             let reason = "the clocks differ by \(difference.components.seconds) s; set both clocks"
             for line in try store.pendingMessages()
             where line.message.conversation == .peer(peer) && line.message.status == .waiting {

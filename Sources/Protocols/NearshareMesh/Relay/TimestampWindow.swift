@@ -5,9 +5,17 @@ struct TimestampWindow: Sendable {
     /// Limit on the packet's age.
     let past: Duration
 
-    func contains(_ timestamp: UInt64, now: WallTime) -> Bool {
-        let wall = now.unixMilliseconds
-        return timestamp > wall
+    func contains(_ timestamp: UInt64, now: WallTime) -> Bool { contains(timestamp, wall: now.unixMilliseconds) }
+
+    /// Whether a short packet was within its window when it arrived, by the present clock, and that is no longer ago than the window.
+    static func hasRecent(_ timestamp: UInt64, receivedBefore age: Duration, now: WallTime) -> Bool {
+        let window = TimestampWindow(past: clockTolerance)
+        return age <= clockTolerance
+            && window.contains(timestamp, wall: now.unixMilliseconds.subtractingClamped(milliseconds(max(age, .zero))))
+    }
+
+    private func contains(_ timestamp: UInt64, wall: UInt64) -> Bool {
+        timestamp > wall
             ? timestamp - wall <= Self.milliseconds(Self.clockTolerance)
             : wall - timestamp <= Self.milliseconds(past)
     }

@@ -6,7 +6,8 @@ package enum MeshEvent: Sendable {
     /// A peer announced itself for the first time, or with other details.
     case peerChanged(MeshPeer)
     case peerLost(PeerID)
-    /// The clocks of a neighbour and this node differ by so much that phones ignore this node.
+    /// An announcement of a neighbour has a timestamp outside the window: its clock or this node's is wrong, or the announcement is
+    /// replayed (M14).
     case clockSkewDetected(from: PeerID, by: Duration)
     /// - Parameter source: what the link is counted towards over which the author became known; nil without a link.
     case publicMessage(from: MeshPeer, id: String, text: String, source: MeshLinkSource?)

@@ -74,17 +74,30 @@ extension MeshRouter {
         TimestampWindow.window(for: packet, isReassembled: isReassembled).contains(packet.timestamp, now: now.wall)
     }
 
+    /// Reports an announcement outside the window: the sender's clock or this one is wrong. Not so where it has another's id or a key
+    /// that contradicts the pinned one, and where the sender has announced itself in time: then it is forged or replayed (M14).
     private mutating func reportClockSkew(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) {
         let packet = frame.packet
         guard packet.type == .announce, packet.ttl == MeshPacket.maximumTTL,
             timers.isClockWarningDue(about: packet.sender, now: now.monotonic),
+            !hasTimelyAnnouncement(of: packet.sender, now: now),
+            packet.payload.count <= Self.maximumAnnouncementByteCount,
             let announcement = try? MeshAnnouncement(decoding: packet.payload),
-            let key = try? SigningPublicKey(announcement.signingKey), verifySignature(of: frame, by: key, from: link, now: now)
+            AnnouncementVerdict(announcement, sender: packet.sender, timestamp: packet.timestamp, now: now.wall, own: id)
+                != .senderMismatch,
+            let key = try? SigningPublicKey(announcement.signingKey),
+            peers.pinVerdict(on: key, of: packet.sender) == .accepted, verifySignature(of: frame, by: key, from: link, now: now)
         else { return }
         timers.recordClockWarning(about: packet.sender, now: now.monotonic)
         let wall = now.wall.unixMilliseconds
         let distance = max(packet.timestamp, wall) - min(packet.timestamp, wall)
         emit(.clockSkewDetected(from: packet.sender, by: .milliseconds(Int64(clamping: distance))))
+    }
+
+    /// Whether the latest announcement of a peer was in time, and has arrived within the length of the window.
+    private func hasTimelyAnnouncement(of peer: PeerID, now: Moment) -> Bool {
+        guard let latest = peers[peer]?.announcement, let received = latest.received else { return false }
+        return TimestampWindow.hasRecent(latest.timestamp, receivedBefore: now.monotonic - received, now: now.wall)
     }
 
     // MARK: Dispatch
