@@ -241,6 +241,19 @@ import Testing
         #expect(announced().count == SessionMember.maximumAddressCount)
     }
 
+    @Test("a peer that has blocked this machine does not trust it; one whose user cannot be asked is not available")
+    func refusals() {
+        let blocked = SessionError(LinkEnd.closure(.closed(by: .remote, .blocked)))
+        if case .untrusted = blocked {} else { Issue.record("\(blocked)") }
+        let unattended = SessionError(LinkEnd.closure(.closed(by: .remote, .unattended)))
+        if case .unavailable(let text) = unattended {
+            #expect(text.contains("cannot be asked"))
+        } else {
+            Issue.record("\(unattended)")
+        }
+        #expect(SessionError(LinkEnd.closure(.closed(by: .local, .blocked))) == SessionError(NodeError.blocked("the peer")))
+    }
+
     @Test("a link-local address is tried on each interface of this node") func linkLocal() {
         let address = SessionMember.Address(announcing: "fe80::1%wlan0", port: 7)
         #expect(

@@ -143,7 +143,7 @@ extension Session {
                     guard !outgoingLink.isAgreed else { break }
                     // The peer does not wait for the decision for ever.
                     let failure =
-                        outgoingLink.awaitsTrust ? .untrusted(Self.unansweredQuestion) : SessionError(NodeError(end))
+                        outgoingLink.awaitsTrust ? .untrusted(Self.unansweredQuestion) : SessionError(end)
                     outgoingLink.outcome.fulfil(.failure(failure))
                 case .greeted, .verificationRequested, .verificationAnswered, .hotspot: break
                 }

@@ -20,7 +20,7 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
     case declined
     /// This node's limit of members is reached, open invitations included, or that of the other end.
     case full
-    /// One of the two ends does not trust the other's key.
+    /// One of the two ends does not trust the other's key, or its user has blocked it.
     case untrusted(String)
     /// The two ends have no protocol version or encryption preference in common, or the peer violated the protocol.
     case incompatible(String)
@@ -59,6 +59,16 @@ public enum SessionError: Error, Sendable, Hashable, CustomStringConvertible {
         case .identityMismatch(let text), .refused(let text): self = .untrusted(text)
         case .blocked: self = .untrusted(error.description)
         case .notFound, .ambiguous: self = .unavailable(error.description)
+        }
+    }
+
+    init(_ end: LinkEnd) {
+        let error = NodeError(end)
+        // A user who cannot be asked has said nothing about the key.
+        if case .closure(.closed(by: .remote, .unattended)) = end {
+            self = .unavailable(error.description)
+        } else {
+            self = SessionError(error)
         }
     }
 
