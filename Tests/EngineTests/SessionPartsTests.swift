@@ -260,6 +260,11 @@ import Testing
             address.destinations(zones: ["eth0", "eth1"])
                 == [LinkAddress(host: "fe80::1%eth0", port: 7), LinkAddress(host: "fe80::1%eth1", port: 7)])
         #expect(address.destinations(zones: []).isEmpty)
+        // All of fe80::/10 is link-local; IPv4 addresses need no interface.
+        let last = SessionMember.Address(host: "FEBF::1", port: 7)
+        #expect(last.destinations(zones: ["eth0"]) == [LinkAddress(host: "FEBF::1%eth0", port: 7)])
+        let short = SessionMember.Address(host: "169.254.0.1", port: 7)
+        #expect(short.destinations(zones: ["eth0"]) == [LinkAddress(host: "169.254.0.1", port: 7)])
         let routed = SessionMember.Address(host: "2001:db8::1", port: 7)
         #expect(routed.destinations(zones: ["eth0"]) == [LinkAddress(host: "2001:db8::1", port: 7)])
     }

@@ -367,7 +367,7 @@ extension SessionMember.Address {
     /// The addresses to connect to. A link-local one may be on the link of any interface of this node.
     /// - Parameter zones: the interfaces of this node that have link-local addresses.
     func destinations(zones: [String]) -> [LinkAddress] {
-        guard host.lowercased().hasPrefix("fe80:"), !host.contains("%") else { return [LinkAddress(host: host, port: port)] }
+        guard IPAddress(text: host)?.needsZone == true else { return [LinkAddress(host: host, port: port)] }
         return zones.map { LinkAddress(host: "\(host)%\($0)", port: port) }
     }
 }
