@@ -91,7 +91,8 @@ struct LinkReader: Sendable {
                     try write(bytes)
                     return .success(established)
                 case .failed(let failure, let bytes):
-                    try write(bytes)
+                    // The peer may have closed the link: the reason here stays.
+                    try? write(bytes)
                     return .failure(failure)
                 }
             }
