@@ -21,7 +21,7 @@ extension Connection {
     ) throws(StorageError) -> Transfer {
         guard context.count <= TransferOffer.maximumContextByteCount else {
             throw StorageError(
-                .failed, "the context has \(context.count) bytes; the limit is \(TransferOffer.maximumContextByteCount)")
+                .rejected, "the context has \(context.count) bytes; the limit is \(TransferOffer.maximumContextByteCount)")
         }
         try check(timeout: timeout)
         let source = try FileSource(
@@ -42,7 +42,7 @@ extension Connection {
     }
 
     private func check(timeout: Duration) throws(StorageError) {
-        guard TransferOffer.isValid(timeout: timeout) else { throw StorageError(.failed, TransferOffer.timeoutRule) }
+        guard TransferOffer.isValid(timeout: timeout) else { throw StorageError(.rejected, TransferOffer.timeoutRule) }
     }
 
     private func offer(
@@ -67,7 +67,7 @@ extension ClaimedFileName {
             throw StorageError(
                 .rejected,
                 "\(TerminalText.quoted(name, columns: 80)) is no name of a file; use 1 to "
-                    + "\(ClaimedFileName.maximumByteCount) bytes without slashes")
+                    + "\(ClaimedFileName.maximumByteCount) bytes without slashes, other than . and ..")
         }
         self = claimed
     }

@@ -9,7 +9,8 @@ public struct StorageError: Error, Sendable, CustomStringConvertible {
         case overLimit
         /// The source has changed since it was offered.
         case changed
-        /// The content of a peer is invalid or unsafe, or a path of the user is nothing that can be sent.
+        /// The content of a peer is invalid or unsafe, a path of the user is nothing that can be sent, or an argument of a program is
+        /// out of its bounds.
         case rejected
         /// A directory of the user's choice must not serve the purpose.
         case unsuitable
