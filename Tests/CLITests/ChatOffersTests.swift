@@ -60,6 +60,23 @@ struct ChatOffersTests {
         #expect(offers.choose("", for: "/accept", at: later(60)) == .offer(2))
     }
 
+    @Test("R4: a question of another node gets no number that one of the former node had, and replaces it as any other does")
+    func anotherNode() {
+        var offers = ChatOffers()
+        offers.add(question(1), at: start)
+        offers.beginLine(at: later(1))
+        let ended = offers.endAll(at: later(1))
+        let shown = offers.add(question(1), at: later(2))
+        #expect(ended.map(\.number) == [1] && shown.number == 2 && offers.nodeNumber(of: 2) == 1)
+        #expect(offers.choose("1", for: "/accept", at: later(3)) == .hint("offer 1 is not open"))
+        #expect(offers.choose("", for: "/accept", at: later(3)) == .hint("which one? /accept 2"))
+        #expect(offers.choose("2", for: "/accept", at: later(3)) == .offer(2))
+        offers.beginLine(at: later(61))
+        #expect(offers.choose("", for: "/accept", at: later(61)) == .offer(2))
+        let withdrawn = offers.end(1, at: later(62))
+        #expect(withdrawn?.number == 2 && offers.open.isEmpty)
+    }
+
     @Test func `the end of an offer that the user has answered is expected`() {
         var offers = ChatOffers()
         offers.add(question(1), at: start)

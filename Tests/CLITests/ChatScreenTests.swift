@@ -1237,6 +1237,36 @@ private final class ChatHarness {
         #expect(chat.lines[0].contains(" 2 ben") && !chat.text.contains("the node has stopped"), "\(chat.text)")
     }
 
+    @Test(
+        "R4: the questions of a node end with it, and an answer to one means none of the next node", arguments: [true, false])
+    func formerQuestions(isReplaced: Bool) {
+        let chat = ChatHarness()
+        func ask(_ name: String) {
+            let question = OpenPrompt(
+                number: 1, title: "accept from \"\(name)\"?", subject: "a.jpg from \"\(name)\"", lines: [], yes: "Accept",
+                no: "Decline", conversation: .peer(ChatHarness.anna))
+            chat.handle(.event(.receiving(.prompt(question))))
+        }
+        ask("ben")
+        chat.handle(isReplaced ? .nodeReplaced : .nodeEnded)
+        #expect(chat.text.contains("no longer open: a.jpg from \"ben\""), "\(chat.text)")
+        guard isReplaced else {
+            #expect(chat.write("/accept 1").isEmpty && chat.text.contains("no offer is open"), "\(chat.text)")
+            return
+        }
+        ask("cleo")
+        #expect(chat.text.contains("/accept 2 or /decline 2"), "\(chat.text)")
+        #expect(chat.write("/accept 1").isEmpty && chat.text.contains("offer 1 is not open"), "\(chat.text)")
+        #expect(chat.write("/accept").isEmpty && chat.text.contains("which one? /accept 2"), "\(chat.text)")
+        let asked = chat.write("/accept 2")
+        guard case .request(.answer(1, .yes), let tag)? = asked.first else {
+            Issue.record("\(asked)")
+            return
+        }
+        chat.handle(.replied(tag, .success(.done)))
+        #expect(chat.text.contains("accepted: a.jpg from \"cleo\""), "\(chat.text)")
+    }
+
     @Test func `offers that are open before a conversation is shown are asked about below its stored messages, once`() {
         let question = OpenPrompt(
             number: 3, title: "accept from \"ben\"?", lines: ["\"b.txt\"  3 B"], yes: "Accept", no: "Decline")

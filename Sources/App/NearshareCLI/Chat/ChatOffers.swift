@@ -1,7 +1,8 @@
 internal import Nearshare
 internal import NearshareService
 
-/// The offers about which the chat asks, and the offer that a typed answer means.
+/// The offers about which the chat asks, and the offer that a typed answer means. Each node counts its questions from 1; the numbers
+/// here are those of the chat, which goes on through several nodes, and none is used twice (R4).
 struct ChatOffers: Sendable {
     /// The offer that an answer means, or a hint for the user.
     enum Choice: Sendable, Hashable {
@@ -17,6 +18,9 @@ struct ChatOffers: Sendable {
     private var readNumbers: Set<Int> = []
     /// The last end of an offer that the user has not answered.
     private var lastEnd: WallTime?
+    private var highestNumber = 0
+    /// The highest number at the end of the former node: the difference between a number here and the node's own.
+    private var offset = 0
 
     /// Time after the end of another offer in which an answer needs a number: the user may have meant that one, and untrusted
     /// peers choose when they withdraw and offer (R4).
@@ -24,11 +28,21 @@ struct ChatOffers: Sendable {
     /// Time that the user needs to notice an offer, before an answer without a number can mean it.
     private static let readingMilliseconds: Int64 = 1_000
 
-    mutating func add(_ question: OpenPrompt, at now: WallTime) {
+    /// - Parameter question: as the node has asked it.
+    /// - Returns: the question with its number here.
+    @discardableResult
+    mutating func add(_ question: OpenPrompt, at now: WallTime) -> OpenPrompt {
+        var question = question
+        question.number &+= offset
+        highestNumber = max(highestNumber, question.number)
         open.removeAll { $0.number == question.number }
         open.insert(question, at: open.firstIndex { $0.number > question.number } ?? open.endIndex)
         if shownSince[question.number] == nil { shownSince[question.number] = now }
+        return question
     }
+
+    /// The node's number of an offer.
+    func nodeNumber(of number: Int) -> Int { number &- offset }
 
     /// Records that the user begins to type a line.
     /// - Parameter isVisible: whether an offer is asked about in the visible view.
@@ -56,10 +70,20 @@ struct ChatOffers: Sendable {
     }
 
     /// Records the end of an offer.
+    /// - Parameter nodeNumber: the node's number.
     /// - Returns: the offer, unless the user has answered it here.
-    mutating func end(_ number: Int, at now: WallTime) -> OpenPrompt? {
-        guard let ended = remove(number) else { return nil }
+    mutating func end(_ nodeNumber: Int, at now: WallTime) -> OpenPrompt? {
+        guard let ended = remove(nodeNumber &+ offset) else { return nil }
         lastEnd = now
+        return ended
+    }
+
+    /// Records the end of the node, which ends all its offers.
+    /// - Returns: the offers that the user has not answered.
+    mutating func endAll(at now: WallTime) -> [OpenPrompt] {
+        let ended = open
+        if !ended.isEmpty { lastEnd = now }
+        (open, shownSince, readNumbers, offset) = ([], [:], [], highestNumber)
         return ended
     }
 

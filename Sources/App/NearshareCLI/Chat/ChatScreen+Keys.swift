@@ -198,7 +198,7 @@ extension ChatScreen {
                 let question = offers.answer(number)
                 let subject = question.map { Self.subject(of: $0) } ?? "number \(number)"
                 let tag = RequestTag.answer(number: number, answer, subject: subject, in: question?.conversation)
-                return [.request(.answer(number, answer), tag)]
+                return [.request(.answer(offers.nodeNumber(of: number), answer), tag)]
             case .hint(let hint): addNotice(hint, at: now)
             }
         case .cancel: return cancel(argument, at: now)

@@ -184,6 +184,11 @@ struct ChatScreen: Sendable {
     /// In the input line, the next thing that the user types would be appended to it.
     var unsentAdvice: String { settings.isPlain ? "enter the line again" : "Up brings the line back" }
 
+    /// Ends the questions of a node that has ended: another one counts its own from the same number.
+    private mutating func endNodeState(at now: WallTime) {
+        for ended in offers.endAll(at: now) { addNotice(aboutEnded: ended, at: now) }
+    }
+
     /// The requests to another node. Items and input lines are kept.
     private mutating func resume(at now: WallTime) -> [Reaction] {
         hasNodeEnded = false
@@ -191,6 +196,7 @@ struct ChatScreen: Sendable {
         addNotice(
             "this chat goes on through another node of this machine; nothing is lost", in: views.visible.conversation,
             at: now)
+        endNodeState(at: now)
         views.discardPendingRequests()
         return Self.initialRequests + (views.visibleIndex.map { load($0) } ?? [])
             + views.openLookups.map { Self.request($0.name) }
@@ -325,6 +331,7 @@ struct ChatScreen: Sendable {
             hasNodeEnded = true
             for index in views.indices { views[index].interruptTransfers(at: now) }
             addNotice(Self.nodeEndedNotice, in: views.visible.conversation, at: now)
+            endNodeState(at: now)
             return []
         case .nodeReplaced: return resume(at: now)
         }
@@ -450,9 +457,7 @@ struct ChatScreen: Sendable {
             addNotice(TextLayout.sanitized(text), about: item, in: conversation, at: now)
         case .receiving(.prompt(let question)): return show(question, at: now)
         case .receiving(.promptEnded(let number)):
-            if let ended = offers.end(number, at: now) {
-                addNotice("no longer open: \(Self.subject(of: ended))", in: ended.conversation, at: now)
-            }
+            if let ended = offers.end(number, at: now) { addNotice(aboutEnded: ended, at: now) }
         case .receiving(.arrived(let arrival, _)): return handle(arrival, at: now)
         case .messageChanged, .received, .receiving: break
         }
@@ -485,9 +490,14 @@ struct ChatScreen: Sendable {
         return reactions + [.listFiles(sender, before: WallTime(milliseconds: .max))]
     }
 
+    private mutating func addNotice(aboutEnded question: OpenPrompt, at now: WallTime) {
+        addNotice("no longer open: \(Self.subject(of: question))", in: question.conversation, at: now)
+    }
+
     /// Asks about an offer, in the conversation to which it belongs.
+    /// - Parameter question: as the node has asked it.
     private mutating func show(_ question: OpenPrompt, at now: WallTime) -> [Reaction] {
-        offers.add(question, at: now)
+        let question = offers.add(question, at: now)
         let index = question.conversation.flatMap { open($0) } ?? views.visibleIndex
         // The start page, where the user has no other conversation, is gone once one is opened.
         if views.visibleIndex == nil { addNotices(about: question, in: nil, at: now) }
