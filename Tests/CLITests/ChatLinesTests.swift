@@ -299,6 +299,31 @@ import Testing
         #expect(numbered)
     }
 
+    @Test("R4: plain lines name the questions and transfers that end with a node when another one takes over")
+    func formerNode() {
+        var chat = makeChat()
+        let question = OpenPrompt(
+            number: 1, title: "accept from anna?", subject: "a.txt from anna", lines: [], yes: "Accept", no: "Decline",
+            conversation: anna)
+        chat.handle(.event(.receiving(.prompt(question))))
+        chat.handle(
+            .event(
+                .transfer(
+                    TransferStatus(
+                        id: .transfer(TransferID(rawValue: 1)), isIncoming: false, peer: ChatTyping.peerID, name: "b.bin",
+                        done: 5, total: 10))))
+        _ = chat.screen.drainLines(at: chat.now)
+        chat.handle(.nodeReplaced)
+        chat.handle(.replied(.history(anna), .success(.chatMessages([]))))
+        let lines = chat.screen.drainLines(at: chat.now)
+        #expect(lines.contains { $0.hasSuffix("not sent: b.bin: interrupted") }, "\(lines)")
+        #expect(lines.contains { $0.hasSuffix("no longer open: a.txt from anna") }, "\(lines)")
+        chat.handle(.event(.receiving(.prompt(question))))
+        let answers = chat.type("/accept 1")
+        let hints = chat.screen.drainLines(at: chat.now)
+        #expect(answers.isEmpty && hints.contains { $0.hasSuffix("offer 1 is not open") }, "\(hints)")
+    }
+
     @Test func `no advice names a key or command that plain lines do not have`() {
         var chat = makeWaitingChat()
         for line in ["one", "two", "/clear", "three", "four"] { chat.type(line) }

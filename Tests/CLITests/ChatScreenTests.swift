@@ -136,7 +136,7 @@ private final class ChatHarness {
         #expect(chat.lines.last == "> half a li")
         #expect(chat.lines.filter { $0.hasSuffix("anna: one") }.count == 1)
         #expect(chat.text.contains("meanwhile"))
-        #expect(chat.text.contains("goes on through another node"))
+        #expect(chat.text.contains("goes on through another node") && !chat.text.contains("interrupted"))
     }
 
     @Test("a line that has waited shows when it was written, and stands where it arrived", arguments: [(80, 24), (40, 12)])
@@ -961,7 +961,10 @@ private final class ChatHarness {
         #expect(chat.text.contains("not sent: hello"))
     }
 
-    @Test func `files that the node was sending are interrupted when it ends`() {
+    @Test(
+        "files that a node was sending are interrupted when it ends, also where another one takes over",
+        arguments: [true, false])
+    func interruptedTransfer(isReplaced: Bool) {
         let chat = ChatHarness()
         chat.handle(
             .event(
@@ -970,8 +973,13 @@ private final class ChatHarness {
                         id: .transfer(TransferID(rawValue: 1)), isIncoming: false, peer: ChatHarness.anna, name: "a.bin",
                         done: 38_000, total: 110_000))))
         #expect(chat.text.contains("sending a.bin"), "\(chat.text)")
-        chat.handle(.nodeEnded)
+        let ending = isReplaced ? ChatScreen.Input.nodeReplaced : .nodeEnded
+        chat.handle(ending)
         #expect(chat.text.contains("a.bin: interrupted") && !chat.text.contains("sending a.bin"), "\(chat.text)")
+        #expect(chat.write("/cancel").isEmpty && chat.text.contains("no file is being sent here"), "\(chat.text)")
+        // The notice stands in the visible conversation, once.
+        chat.handle(ending)
+        #expect(chat.lines.count(where: { $0.contains("receiving are interrupted") }) == 1, "\(chat.text)")
     }
 
     @Test("lines held for a peer are sent when it is found while another conversation is visible")

@@ -181,11 +181,20 @@ struct ChatScreen: Sendable {
     private static let initialRequests: [Reaction] = [.request(.contacts, .contacts), .request(.conversations, .conversations)]
 
     static let nodeEndedNotice = "the node has stopped; /quit, and start nearshare chat again"
+    private static let interruptionNotice = "files that the former node was sending or receiving are interrupted"
     /// In the input line, the next thing that the user types would be appended to it.
     var unsentAdvice: String { settings.isPlain ? "enter the line again" : "Up brings the line back" }
 
-    /// Ends the questions of a node that has ended: another one counts its own from the same number.
+    /// Ends what refers to a node that has ended by its numbers and ids: the questions and the transfers. Messages have those of the
+    /// store, which the next node reads.
     private mutating func endNodeState(at now: WallTime) {
+        var hasInterrupted = false
+        for index in views.indices where views[index].hasRunningTransfers {
+            views[index].interruptTransfers(at: now)
+            hasInterrupted = true
+        }
+        // Those of other conversations are not on the screen.
+        if hasInterrupted { addNotice(Self.interruptionNotice, in: views.visible.conversation, at: now) }
         for ended in offers.endAll(at: now) { addNotice(aboutEnded: ended, at: now) }
     }
 
@@ -193,9 +202,7 @@ struct ChatScreen: Sendable {
     private mutating func resume(at now: WallTime) -> [Reaction] {
         hasNodeEnded = false
         contactsRequests.record(at: now)
-        addNotice(
-            "this chat goes on through another node of this machine; nothing is lost", in: views.visible.conversation,
-            at: now)
+        addNotice("this chat goes on through another node of this machine", in: views.visible.conversation, at: now)
         endNodeState(at: now)
         views.discardPendingRequests()
         return Self.initialRequests + (views.visibleIndex.map { load($0) } ?? [])
@@ -329,7 +336,6 @@ struct ChatScreen: Sendable {
         case .nodeEnded:
             for lookup in views.openLookups { failed(.lookup(lookup.name), "the node has stopped", at: now) }
             hasNodeEnded = true
-            for index in views.indices { views[index].interruptTransfers(at: now) }
             addNotice(Self.nodeEndedNotice, in: views.visible.conversation, at: now)
             endNodeState(at: now)
             return []

@@ -143,6 +143,12 @@ struct ConversationView: Sendable {
         editor.adopt(other.editor)
     }
 
+    var hasRunningTransfers: Bool {
+        items.contains {
+            if case .transfer(let transfer) = $0.content { transfer.outcome == nil } else { false }
+        }
+    }
+
     /// The files that are being sent.
     var runningTransfers: [TransferStatus] {
         items.compactMap {
