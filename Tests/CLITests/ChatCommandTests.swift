@@ -493,6 +493,26 @@ private func withoutTrailingSpaces(_ line: String) -> String {
         #expect(typing.screen.views.visible.lookup?.isRunning == false)
     }
 
+    @Test("a command to which a node has not replied before its end is named, once", arguments: [true, false])
+    func unconfirmedCommand(isReplyFirst: Bool) {
+        var typing = ChatTyping()
+        typing.meet("anna")
+        for (command, failure) in [
+            ("/ping", ControlFailure(.unavailable, "no route")), ("/block", ControlFailure(.gone, "the node has stopped")),
+        ] {
+            let asked = typing.type(command)
+            guard case .request(_, let tag)? = asked.first else {
+                Issue.record("\(asked)")
+                return
+            }
+            if isReplyFirst || failure.kind != .gone { typing.handle(.replied(tag, .failure(failure))) }
+        }
+        for _ in 1...2 { typing.handle(.nodeReplaced) }
+        let reason = isReplyFirst ? "the node has stopped" : "the node ended before it replied"
+        let named = typing.text.ranges(of: "perhaps not done: ").count
+        #expect(named == 1 && typing.text.contains("perhaps not done: /block: \(reason)"), "\(typing.text)")
+    }
+
     @Test func `the end of the node is shown, and typing goes on`() {
         var typing = ChatTyping()
         typing.press(.text("dra"))

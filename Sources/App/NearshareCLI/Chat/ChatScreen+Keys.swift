@@ -103,7 +103,9 @@ extension ChatScreen {
         if text.hasPrefix("//") {
             text.removeFirst()
         } else if text.hasPrefix("/") {
-            return command(text, at: now)
+            let reactions = command(text, at: now)
+            for case .request(_, let tag) in reactions where tag.isCommand { pendingCommands.append((text, tag)) }
+            return reactions
         } else if let command = offers.command(for: text), unconfirmed == nil {
             unconfirmed = (text, views.visible.conversation)
             views.visible.putBack(text)

@@ -60,6 +60,15 @@ struct ChatScreen: Sendable {
         ///   - subject: the item and its peer; escaped for a terminal.
         ///   - conversation: that of the question; nil where it has none.
         case answer(number: Int, PromptAnswer, subject: String, in: Conversation?)
+
+        /// Whether the user waits for the reply to a command, and nothing else says whether it was done. A transfer that is cancelled
+        /// ends with its node.
+        var isCommand: Bool {
+            switch self {
+            case .clear, .search, .setBlocked, .setFriend, .ping, .verificationLink, .verify, .answer: true
+            case .contacts, .conversations, .history, .sendLine, .markRead, .lookup, .sendFile, .cancel: false
+            }
+        }
     }
 
     /// How the recording of a voice note has ended.
@@ -146,6 +155,8 @@ struct ChatScreen: Sendable {
     private(set) var unsentLines: [String] = []
     /// The command that is done when the user enters it again, and its conversation.
     var unconfirmed: (command: String, conversation: Conversation?)?
+    /// The typed commands to which the node has not replied yet.
+    var pendingCommands: [(line: String, tag: RequestTag)] = []
     /// The items that were written as plain lines.
     var written = WrittenLines()
     private var bells = MinimumInterval(.seconds(3))
@@ -185,8 +196,8 @@ struct ChatScreen: Sendable {
     /// In the input line, the next thing that the user types would be appended to it.
     var unsentAdvice: String { settings.isPlain ? "enter the line again" : "Up brings the line back" }
 
-    /// Ends what refers to a node that has ended by its numbers and ids: the questions and the transfers. Messages have those of the
-    /// store, which the next node reads.
+    /// Ends what refers to a node that has ended by its numbers and ids, or waits for it: questions, transfers and commands. Messages
+    /// have the numbers of the store, which the next node reads.
     private mutating func endNodeState(at now: WallTime) {
         var hasInterrupted = false
         for index in views.indices where views[index].hasRunningTransfers {
@@ -196,6 +207,16 @@ struct ChatScreen: Sendable {
         // Those of other conversations are not on the screen.
         if hasInterrupted { addNotice(Self.interruptionNotice, in: views.visible.conversation, at: now) }
         for ended in offers.endAll(at: now) { addNotice(aboutEnded: ended, at: now) }
+        for command in pendingCommands {
+            addNotice(aboutUnconfirmed: command.line, reason: "the node ended before it replied", at: now)
+        }
+        pendingCommands = []
+    }
+
+    /// - Parameter reason: escaped for a terminal.
+    private mutating func addNotice(aboutUnconfirmed command: String, reason: String, at now: WallTime) {
+        let shown = TerminalText.escaped(command, columns: 200)
+        addNotice("perhaps not done: \(shown): \(reason)", in: views.visible.conversation, at: now)
     }
 
     /// The requests to another node. Items and input lines are kept.
@@ -287,7 +308,15 @@ struct ChatScreen: Sendable {
         switch input {
         case .key(let key): return handle(key, at: now)
         case .event(let event): return handle(event, at: now)
-        case .replied(let tag, let result): return handle(result, for: tag, at: now)
+        case .replied(let tag, let result):
+            if let index = pendingCommands.firstIndex(where: { $0.tag == tag }) {
+                let command = pendingCommands.remove(at: index)
+                if case .failure(let failure) = result, failure.kind == .gone {
+                    addNotice(aboutUnconfirmed: command.line, reason: TextLayout.sanitized(failure.description), at: now)
+                    return []
+                }
+            }
+            return handle(result, for: tag, at: now)
         case .resized(let size):
             columns = max(1, size.columns)
             rows = max(1, size.rows)
