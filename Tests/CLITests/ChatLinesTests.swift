@@ -79,9 +79,13 @@ import Testing
         chat.type("/public")
         chat.handle(.replied(.history(.publicRoom), .success(.chatMessages([]))))
         _ = chat.screen.drainLines(at: chat.now)
-        chat.handle(.replied(.answer(number: 1, .yes, subject: "a.txt from anna", in: anna), .success(.done)))
+        let tag = ChatScreen.RequestTag.answer(.yes, subject: "a.txt from anna", in: anna)
+        chat.handle(.replied(tag, .success(.done)))
         let lines = chat.screen.drainLines(at: chat.now)
         #expect(lines == ["[anna] accepted: a.txt from anna"])
+        chat.handle(.replied(tag, .failure(ControlFailure(.refused, "this question is no longer open"))))
+        let failed = chat.screen.drainLines(at: chat.now)
+        #expect(failed == ["[anna] not answered: a.txt from anna: this question is no longer open"])
     }
 
     private func sentLines(_ reactions: [ChatScreen.Reaction]) -> [String] {

@@ -195,7 +195,13 @@ private let peerID = ChatTyping.peerID
         #expect(item.sentence == sentence)
     }
 
-    @Test func `an offer that was answered from another conversation is shown as answered in its own`() {
+    @Test(
+        "the answer to an offer of another conversation is shown there as well, as is its failure",
+        arguments: [
+            (Result<ControlReply, ControlFailure>.success(.done), "accepted: b.txt from \"ben\""),
+            (.failure(ControlFailure(.refused, "too late")), "not answered: b.txt from \"ben\": too late"),
+        ])
+    func answerElsewhere(_ result: Result<ControlReply, ControlFailure>, _ words: String) {
         var typing = ChatTyping(.peer("anna"))
         typing.meet("anna")
         let ben = PeerID(hex: "2b2b3c4d5e6f7081")!
@@ -208,11 +214,11 @@ private let peerID = ChatTyping.peerID
             Issue.record("\(asked)")
             return
         }
-        typing.handle(.replied(tag, .success(.done)))
-        #expect(count("accepted: b.txt", in: typing) == 1, "\(typing.text)")
+        typing.handle(.replied(tag, result))
+        #expect(count(words, in: typing) == 1, "\(typing.text)")
         typing.press(.alt("3"))
         typing.handle(.replied(.history(.peer(ben)), .success(.chatMessages([]))))
-        #expect(count("accepted: b.txt", in: typing) == 1 && typing.text.contains("[3 ben]"), "\(typing.text)")
+        #expect(count(words, in: typing) == 1 && typing.text.contains("[3 ben]"), "\(typing.text)")
     }
 
     @Test("what has arrived for everyone is listed in the public room, once", arguments: [true, false])

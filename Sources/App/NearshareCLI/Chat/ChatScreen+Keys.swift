@@ -199,7 +199,7 @@ extension ChatScreen {
             case .offer(let number):
                 let question = offers.answer(number)
                 let subject = question.map { Self.subject(of: $0) } ?? "number \(number)"
-                let tag = RequestTag.answer(number: number, answer, subject: subject, in: question?.conversation)
+                let tag = RequestTag.answer(answer, subject: subject, in: question?.conversation)
                 return [.request(.answer(offers.nodeNumber(of: number), answer), tag)]
             case .hint(let hint): addNotice(hint, at: now)
             }

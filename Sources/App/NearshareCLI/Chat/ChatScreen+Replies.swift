@@ -85,13 +85,8 @@ extension ChatScreen {
         case (.verify(let conversation), .contact(let contact)):
             contacts[contact.id] = contact
             addReply("\(name(of: contact.id)) is verified", in: conversation, at: now)
-        case (.answer(_, let answer, let subject, let conversation), .done):
-            let text = "\(answer == .yes ? "accepted" : "declined"): \(subject)"
-            let index = conversation.flatMap { views.index(of: $0) }
-            // Plain lines show the notices of all conversations.
-            if !settings.isPlain || index == nil || index == views.visibleIndex { addNotice(text, at: now) }
-            // Below the question, which would look open there.
-            if let index, index != views.visibleIndex { views[index].addNotice(text, at: now) }
+        case (.answer(let answer, let subject, let conversation), .done):
+            addNotice("\(answer == .yes ? "accepted" : "declined"): \(subject)", aboutAnswerIn: conversation, at: now)
         default: break
         }
         return []
@@ -123,8 +118,18 @@ extension ChatScreen {
             addReply(reason, in: conversation, at: now)
         case .verificationLink(let conversation): addNotice(reason, in: conversation, at: now)
         case .verify(let conversation): addReply("not verified: \(reason)", in: conversation, at: now)
-        case .contacts, .conversations, .markRead, .answer: addNotice(reason, at: now)
+        case .answer(_, let subject, let conversation):
+            addNotice("not answered: \(subject): \(reason)", aboutAnswerIn: conversation, at: now)
+        case .contacts, .conversations, .markRead: addNotice(reason, at: now)
         }
+    }
+
+    /// Adds a notice about an answer to the visible view, where it was typed, and below the question, which would look open there.
+    private mutating func addNotice(_ text: String, aboutAnswerIn conversation: Conversation?, at now: WallTime) {
+        let index = conversation.flatMap { views.index(of: $0) }
+        // Plain lines show the notices of all conversations.
+        if !settings.isPlain || index == nil || index == views.visibleIndex { addNotice(text, at: now) }
+        if let index, index != views.visibleIndex { views[index].addNotice(text, at: now) }
     }
 
     /// Lets the user bring back a line that is not sent, or perhaps not, with the Up key.

@@ -59,7 +59,7 @@ struct ChatScreen: Sendable {
         /// - Parameters:
         ///   - subject: the item and its peer; escaped for a terminal.
         ///   - conversation: that of the question; nil where it has none.
-        case answer(number: Int, PromptAnswer, subject: String, in: Conversation?)
+        case answer(PromptAnswer, subject: String, in: Conversation?)
 
         /// Whether the user waits for the reply to a command, and nothing else says whether it was done. A transfer that is cancelled
         /// ends with its node.
