@@ -836,7 +836,7 @@ private final class ChatHarness {
             .contacts([ChatHarness.contact(ChatHarness.anna, "anna", isNear: false), other]))
         chat.handle(contacts)
         chat.handle(contacts)
-        #expect(chat.lines.count(where: { $0.contains("another device here is called") }) == 1, "\(chat.text)")
+        #expect(chat.lines.count(where: { $0.contains("another device nearby is called") }) == 1, "\(chat.text)")
         #expect(chat.text.contains(ChatHarness.ben.hex), "\(chat.text)")
     }
 

@@ -92,7 +92,7 @@ import Testing
         other.isNear = isOtherNear
         let failure = PipedConversation.failure(ofLinesFor: anna, among: [known, other])
         #expect((failure?.status == .timedOut) == isOtherNear)
-        #expect(failure?.message.contains("then use that: 2b2b3c4d5e6f7081") ?? !isOtherNear)
+        #expect(failure?.message.contains("and use that id: 2b2b3c4d5e6f7081") ?? !isOtherNear)
     }
 }
 

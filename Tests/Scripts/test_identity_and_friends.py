@@ -435,7 +435,7 @@ class NearbyFriendsStory(Home, CableStory):
         friend = self.anna.receive(name="anna")
         self.say(0, self.ben, "friends", "add", "--unverified", "--adapter", "none", "anna")
         impostor = carla.receive(name="anna")
-        notice = f'2 devices here are called "anna"; using your friend ({friend.ready["id"]})\n'
+        notice = f'2 devices nearby are called "anna"; using your friend ({friend.ready["id"]})\n'
         for text in ("one", "two"):
             words = self.say(0, self.ben, "send", "--text", text, "--to", "anna", "--adapter", "none")
             self.assertEqual(1, words.count(notice), words)
@@ -447,7 +447,7 @@ class NearbyFriendsStory(Home, CableStory):
         screen.end()
         # The id of the other one selects it, and the line says how it is known.
         words = self.say(0, self.ben, "send", "--text", "x", "--to", impostor.ready["id"], "--adapter", "none")
-        self.assertNotIn("devices here", words)
+        self.assertNotIn("devices nearby", words)
         self.assertIn("KNOWN NAME, OTHER KEY", words)
         self.assertEqual("x", impostor.wait_for("delivered")["text"])
         friend.signal(signal.SIGTERM)

@@ -563,6 +563,20 @@ struct ContactSnapshotTests {
         #expect(notice?.contains("5 other devices called \"anna\" (\(listed)), not seen now") == true)
     }
 
+    @Test func `of many devices with the name of a known peer that is away three are named, and the others counted`() throws {
+        let name = try DisplayName("anna")
+        let known = Contact(
+            id: fingerprint(1).peerID, name: name, trustStatus: .known(.seen, isFriend: true), isNear: false,
+            software: .unknown, hasKeys: true)
+        let others = (2...6 as ClosedRange<UInt8>).map {
+            Contact(
+                id: fingerprint($0).peerID, name: name, trustStatus: .new, isNear: true, software: .unknown, hasKeys: false)
+        }
+        let ids = others.map(\.id).sorted().prefix(3).map(\.hex).joined(separator: " or ")
+        let notice = SharedName.notice(for: known, among: [known] + others)
+        #expect(notice?.hasSuffix("use that id: \(ids), or one of 2 more, see `nearshare browse`") == true, "\(notice ?? "")")
+    }
+
     @Test("K2: a name with the tag of a key selects one peer, also under the name of a known one")
     func tagged() throws {
         let snapshot = try snapshot(nearby: [(ben, "Anna"), (cleo, "cleo")]) { trust, _ in

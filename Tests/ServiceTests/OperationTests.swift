@@ -138,9 +138,9 @@ struct MessageOperationTests {
         try await operation(to: anna.hex, goal: .submitted).run(through: node)
         let notice =
             isNear
-            ? "2 devices here are called \"anna\"; using your friend (\(anna))"
-            : "another device here is called \"anna\"; using your friend (\(anna)), which is not here; if its owner has a new key, "
-                + "ask for the id, and then use that: \(impostor.id.hex)"
+            ? "2 devices nearby are called \"anna\"; using your friend (\(anna))"
+            : "another device nearby is called \"anna\"; using your friend (\(anna)), which is not nearby; if your friend has a new "
+                + "key, ask for its id, and use that id: \(impostor.id.hex)"
         #expect(reporter.notices == ["looking for anna…", notice, "looking for \(anna.hex)…"])
     }
 
@@ -151,7 +151,7 @@ struct MessageOperationTests {
         let contacts = ControlEvent.contacts([other, contact()])
         let node = node([contacts, contacts, .messageChanged(bundle, .sent, detail: nil)])
         try await operation().run(through: node)
-        let notice = "2 devices here are called \"anna\"; using the one that you know (\(anna))"
+        let notice = "2 devices nearby are called \"anna\"; using the one that you know (\(anna))"
         #expect(reporter.notices == ["looking for anna…", notice, "sent"])
     }
 

@@ -156,7 +156,7 @@ struct PeerResolverTests {
         let found = try await resolve(["bea", "be"], for: ada, among: [mallory, bea])
         #expect(found.map { $0?.id } == [bea.id, bea.id])
         let owner = isVerified ? "the one that you have verified" : "your friend"
-        let notice = "2 devices here are called \"bea\"; using \(owner) (\(bea.id))"
+        let notice = "2 devices nearby are called \"bea\"; using \(owner) (\(bea.id))"
         #expect(reporter.notices == [notice, notice])
         // An id means one peer, and so does a name that one peer has.
         #expect(try await resolve([bea.id.hex], for: ada, among: [mallory, bea]).map { $0?.id } == [bea.id])
@@ -253,7 +253,7 @@ struct PeerResolverTests {
         let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))
         try meet([bea], by: ada)
         #expect(try await resolve(["bea", "BEA"], for: ada, among: [mallory, bea]).map { $0?.id } == [bea.id, bea.id])
-        let notice = "2 devices here are called \"bea\"; using the one that you know (\(bea.id)); for another one, use its id"
+        let notice = "2 devices nearby are called \"bea\"; using the one that you know (\(bea.id)); for another one, use its id"
         #expect(reporter.notices == [notice, notice])
         // The beginning of the name means neither.
         let failure = await caughtFailure { _ = try await resolve(["be"], for: ada, among: [mallory, bea]) }
@@ -303,7 +303,7 @@ struct PeerResolverTests {
         #expect(reporter.notices.isEmpty)
         // It calls itself otherwise now.
         #expect(try selected("BEA", [(blocked, "bea"), (newcomer, "bea"), (bea, "box")]) == bea.id)
-        let notice = "2 devices here are called \"bea\"; using the one that you know (\(bea.id)); for another one, use its id"
+        let notice = "2 devices nearby are called \"bea\"; using the one that you know (\(bea.id)); for another one, use its id"
         #expect(reporter.notices == [notice])
         // A newcomer whose name is the tag of a blocked peer is not meant by it, whether that one is near or away.
         let tag = "bea#\(blocked.id.hex.prefix(4))"
@@ -382,7 +382,7 @@ struct PeerResolverTests {
         #expect(try await resolve([bea.id.hex], for: ada, among: [bea]).map { $0?.id } == [bea.id])
         #expect(reporter.notices == [notice, notice])
         #expect(try await resolve(["bea"], for: ada, among: [other, bea]).map { $0?.id } == [bea.id])
-        #expect(reporter.notices.last?.hasPrefix("2 devices here are called \"bea\"") == true)
+        #expect(reporter.notices.last?.hasPrefix("2 devices nearby are called \"bea\"") == true)
     }
 
     @Test("K2: a name that two known peers use means neither")

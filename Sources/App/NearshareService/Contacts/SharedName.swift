@@ -14,7 +14,7 @@ package enum SharedName {
     ///   - contact: the peer that the user's text selects.
     ///   - contacts: the contacts, which include the peers in range.
     /// - Returns: nil when no other peer in range has the name, and for a peer that is not known. Where that one is away, also the
-    ///   ids of the others: its owner may have a new key.
+    ///   ids of the others: one of them may be its new key.
     package static func notice(for contact: Contact, among contacts: [Contact]) -> String? {
         let others = contacts.filter { other in
             other.isNear && !other.trustStatus.isBlocked && other.id != contact.id
@@ -24,16 +24,16 @@ package enum SharedName {
         let sentence = notice(
             for: contact.name, contact.id, contact.trustStatus, isNear: contact.isNear, otherCount: ids.count)
         guard let sentence, !contact.isNear else { return sentence }
-        return "\(sentence); if its owner has a new key, ask for the id, and then use that: \(list(ids, separator: " or "))"
+        let choices = list(ids, separator: " or ") { ", or one of \($0) more, see `nearshare browse`" }
+        return "\(sentence); if \(owner(contact.trustStatus)) has a new key, ask for its id, and use that id: \(choices)"
     }
 
     private static let maximumListedIDCount = 3
 
-    /// The first of the ids, and the number of the others.
-    private static func list(_ ids: [PeerID], separator: String) -> String {
-        let more = ids.count - maximumListedIDCount
-        let listed = ids.prefix(maximumListedIDCount).map(\.hex) + (more > 0 ? ["\(more) more"] : [])
-        return listed.joined(separator: separator)
+    /// The first of the ids, and the words about the number of the others.
+    private static func list(_ ids: [PeerID], separator: String, more: (Int) -> String) -> String {
+        let count = ids.count - maximumListedIDCount
+        return ids.prefix(maximumListedIDCount).map(\.hex).joined(separator: separator) + (count > 0 ? more(count) : "")
     }
 
     static func notice(
@@ -42,8 +42,8 @@ package enum SharedName {
         guard otherCount > 0, trustStatus.isKnown else { return nil }
         let owner = owner(trustStatus)
         let count = isNear ? otherCount + 1 : otherCount
-        let devices = count == 1 ? "another device here is" : "\(count) \(isNear ? "" : "other ")devices here are"
-        return "\(devices) called \(name.quoted); using \(owner) (\(id))\(isNear ? "" : ", which is not here")"
+        let devices = count == 1 ? "another device nearby is" : "\(count) \(isNear ? "" : "other ")devices nearby are"
+        return "\(devices) called \(name.quoted); using \(owner) (\(id))\(isNear ? "" : ", which is not nearby")"
     }
 
     /// The sentence for a peer in range that is used although the user knows other ones by its name, which are away.
@@ -52,7 +52,7 @@ package enum SharedName {
         for name: DisplayName, _ id: PeerID, _ trustStatus: TrustStatus, besideKnown away: Set<PeerID>
     ) -> String? {
         guard !away.isEmpty, trustStatus.isKnown else { return nil }
-        let ids = list(away.sorted(), separator: ", ")
+        let ids = list(away.sorted(), separator: ", ") { ", \($0) more" }
         let devices = away.count == 1 ? "another device" : "\(away.count) other devices"
         return "you know \(devices) called \(name.quoted) (\(ids)), not seen now; using \(owner(trustStatus)) (\(id))"
     }
