@@ -328,6 +328,20 @@ import Testing
         #expect(answers.isEmpty && hints.contains { $0.hasSuffix("offer 1 is not open") }, "\(hints)")
     }
 
+    @Test func `what has arrived in another conversation is mentioned once, also where it is no line`() {
+        var chat = makeChat()
+        chat.type("/public")
+        chat.handle(.replied(.history(.publicRoom), .success(.chatMessages([]))))
+        _ = chat.screen.drainLines(at: chat.now)
+        let arrival = Arrival(
+            kind: .folder, path: "/inbox/trip", name: "trip", size: 1, sender: ChatTyping.peerID, senderName: "anna")
+        for lines in [["[anna] unread items: /chat \(ChatTyping.peerID.hex) shows them"], []] {
+            chat.handle(.event(.receiving(.arrived(arrival, nil))))
+            let written = chat.screen.drainLines(at: chat.now)
+            #expect(written == lines)
+        }
+    }
+
     @Test func `no advice names a key or command that plain lines do not have`() {
         var chat = makeWaitingChat()
         for line in ["one", "two", "/clear", "three", "four"] { chat.type(line) }

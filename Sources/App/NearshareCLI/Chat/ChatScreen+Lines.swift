@@ -23,7 +23,7 @@ extension ChatScreen {
         fileprivate var unread: Set<String> = []
         /// The transfers whose end was not written.
         fileprivate var transfers: Set<TransferStatus.ID> = []
-        /// The conversations whose unread lines were mentioned.
+        /// The conversations whose unread items were mentioned.
         fileprivate var mentioned: Set<Conversation> = []
 
         /// Records which messages are unread. They are written, however many there are: read receipts are sent to their authors.
@@ -146,7 +146,7 @@ extension ChatScreen {
         return "\(settings.localTime(now).clock) * \(text)"
     }
 
-    /// The line about unread lines in another conversation, once, with a peer that is known or that the user has written to: a flood
+    /// The line about unread items of another conversation, once, with a peer that is known or that the user has written to: a flood
     /// by new keys writes nothing.
     private mutating func mention(_ view: ConversationView, isVisible: Bool) -> [String] {
         guard case .peer(let peer)? = view.conversation else { return [] }
@@ -158,7 +158,7 @@ extension ChatScreen {
         guard contacts[peer]?.trustStatus.isKnown == true || view.hasLocalMessages,
             written.mentioned.insert(conversation).inserted
         else { return [] }
-        return ["[\(title(of: view))] unread lines: /chat \(peer.hex) shows them"]
+        return ["[\(title(of: view))] unread items: /chat \(peer.hex) shows them"]
     }
 }
 
