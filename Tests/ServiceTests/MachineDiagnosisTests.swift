@@ -34,7 +34,7 @@ struct PeerDiagnosisTests {
         #expect(finding.severity == .warning && finding.text.contains("timed out"))
     }
 
-    @Test func `a blocked peer is a note, and no fault`() throws {
+    @Test func `a blocked peer is a notice, and no fault`() throws {
         var answer = MachineDiagnosis.PeerAnswer(
             name: try DisplayName("anna"), id: PeerID(bytes: [UInt8](repeating: 1, count: 8))!)
         answer.isBlocked = true
@@ -50,7 +50,7 @@ struct PeerDiagnosisTests {
         #expect(findings.map(\.severity) == [.ok, .notice] && findings.last?.text.hasPrefix("\(words) nearby") == true)
     }
 
-    @Test("an empty network is reported as a note")
+    @Test("an empty network is reported as a notice")
     func none() {
         #expect(MachineDiagnosis.findings([]).map(\.severity) == [.notice])
     }
@@ -155,7 +155,7 @@ struct MachineDiagnosisTests {
         #expect(try LocalMachine(environment: environment).state.identity().fingerprint == identity.fingerprint)
     }
 
-    @Test("looking creates neither a key nor an inbox nor a certificate")
+    @Test("looking creates neither a key nor an inbox")
     func nothing() throws {
         func look() throws {
             let diagnosis = MachineDiagnosis(environment: environment) { [findings] in findings.append($0) }
