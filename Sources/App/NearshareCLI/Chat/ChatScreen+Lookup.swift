@@ -76,7 +76,8 @@ extension ChatScreen {
     }
 
     /// Makes the view of a name the conversation with the peer that was found. Its lines are sent to a peer that the user knew by
-    /// that name; for another one, which may have chosen the name that the user mistyped, they return to the input line (K2).
+    /// that name. For another one, which may have chosen the name that the user mistyped, they are not sent: the first returns to an
+    /// empty input line, the others are reached with the Up key (K2).
     /// - Parameter news: a line about the peer; escaped for a terminal.
     mutating func resolve(
         _ name: String, at index: Int, as contact: Contact, news: String? = nil, at now: WallTime

@@ -35,7 +35,7 @@ enum ProgressDisplay {
             columns: TerminalProperties.size(of: STDERR_FILENO).columns, now: SystemClock.monotonic())
     }
 
-    /// The lines about transfers. Lost connections come first, so that a limit on the lines never hides them.
+    /// The lines about transfers. Lost connections come first, so that running transfers never hide them.
     static func lines(
         of transfers: [(label: TransferLabel, transfer: Transfer)], reconnecting: [RunningTransfers.Reconnecting], columns: Int,
         now: MonotonicInstant

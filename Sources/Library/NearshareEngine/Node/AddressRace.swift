@@ -10,7 +10,7 @@ enum AddressRace {
         case delayed(attempt: Int)
         /// A further address; nil when there are no more.
         case found(LinkAddress?)
-        /// The time is over in which further addresses are waited for although no attempt runs.
+        /// ``searchTime`` is over: with no attempt running, further addresses are not waited for.
         case searched
     }
 
@@ -24,8 +24,8 @@ enum AddressRace {
     /// Tries addresses in their order: each when the one before has failed, or a quarter of a second after its start.
     /// Bluetooth is tried when every address on the network has failed.
     /// - Parameters:
-    ///   - further: waits for the next of further addresses on the network, and returns nil when there are no more. Called once the
-    ///     first attempt has failed, or takes longer than the delay; nil for no further ones.
+    ///   - further: waits for the next of further addresses on the network, and returns nil when there are no more. Called when the
+    ///     first attempt has failed or takes longer than the delay, and again after each address; nil for no further ones.
     ///   - discard: called with each further result that arrived at the same time.
     /// - Returns: the first result; the attempts still running are cancelled.
     /// - Throws: the first error that is not transient, or else the last one. An address to which no network of this machine leads, as

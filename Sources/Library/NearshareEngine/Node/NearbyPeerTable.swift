@@ -162,7 +162,8 @@ package struct NearbyPeerTable: Sendable {
 
     /// The result of a search by name.
     package enum Match: Sendable, Hashable {
-        /// One peer. An exact match is by its id or its whole name, any other by the beginning of its name.
+        /// One peer. An exact match is by its id, its whole name, also with a tag, or the name under which the user knows it; any other
+        /// is by the beginning of its name.
         case one(NearbyPeer, isExact: Bool)
         /// Two or more peers match equally well.
         case several([NearbyPeer])
