@@ -40,6 +40,10 @@ import Testing
         #expect(store.formerName(of: dora.fingerprint, claiming: Self.ada) == name)
         #expect(store.formerName(of: dora.fingerprint, claiming: name) == nil)
         #expect(store.formerName(of: ada.fingerprint, claiming: Self.ada) == nil)
+        // Under `--accept all` an attacker can choose any name before: the user does not know it.
+        let eve = try peer(12)
+        store.recordContact(with: eve, named: try DisplayName("Ada (new phone)"), isChosen: false, at: now)
+        #expect(store.formerName(of: eve.fingerprint, claiming: Self.ada) == nil)
     }
 
     @Test("R6: another meeting within a minute changes nothing; another name, version or peer does") func recorded() throws {

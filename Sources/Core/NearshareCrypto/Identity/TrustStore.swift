@@ -152,10 +152,12 @@ package struct TrustStore: Sendable, Hashable {
         return entry.isTrusted && !isOwn ? entry.claimedName : name
     }
 
-    /// The name by which the user knows the owner of a key that claims the name of another known peer now (K2); nil for none.
+    /// The name by which the user knows the owner of a key that claims the name of another known peer now (K2); nil for none, and for
+    /// a key that only a rule has let in, whose name the user may never have read.
     package func formerName(of fingerprint: Fingerprint, claiming name: DisplayName) -> DisplayName? {
         guard case .nameClash = trustStatus(of: fingerprint, claiming: name), let entry = entries[fingerprint],
-            entry.givenName == nil, !entry.isNameContested, Self.folded(entry.claimedName) != Self.folded(name)
+            isContact(fingerprint), entry.givenName == nil, !entry.isNameContested,
+            Self.folded(entry.claimedName) != Self.folded(name)
         else { return nil }
         return entry.claimedName
     }
