@@ -1,5 +1,6 @@
 import Glibc
 import NearshareBase
+import NearshareDirect
 import NearshareInterfaces
 import NearshareTestTraits
 import NearshareTesting
@@ -97,6 +98,50 @@ import Testing
                 { _ throws(NodeError) in throw refused })
         }
         #expect(error?.description == refused.description)
+    }
+
+    @Test("D1: further addresses are those of the service under which the peer was found") func otherService() async throws {
+        let network = TestNetwork(.memory)
+        let segment = InMemorySegment()
+        var (own, remote) = (network.settings(0), network.settings(1))
+        own.discovery = segment.join(host: "127.0.0.1")
+        remote.discovery = segment.join(host: "127.0.0.1")
+        try await withNode(remote) { [own] remote in
+            let service = try ServiceType("my-drop")
+            let (listener, other) = (try remote.listen(as: service), try remote.listen())
+            try await withNode(own) { own in
+                var found = try await own.find(network.id(1).hex, for: service, timeout: .seconds(30))
+                #expect(found.destination.announcedService == service)
+                // The address has changed since.
+                found.addresses = [LinkAddress(host: "127.0.0.1", port: 9)]
+                #expect(other.port != listener.port)
+                let port = try await own.withConnection(to: found.destination) { $0.address.port }
+                #expect(port == listener.port)
+            }
+        }
+    }
+
+    @Test("D1: addresses that are tried already, or at which another peer has answered, are not among the further ones")
+    func discarded() async throws {
+        let network = TestNetwork(.memory)
+        let segment = InMemorySegment()
+        var settings = network.settings(0)
+        settings.discovery = segment.join(host: "192.0.2.1")
+        let txt = PeerTXTRecord(id: network.id(1), name: try DisplayName("bea")).strings
+        let advertisements = try (1...3).map { number in
+            try segment.join(host: "192.0.2.9").advertise(
+                Advertisement(instance: "\(number)", type: .nearshare, port: UInt16(number), txt: txt))
+        }
+        defer { for advertisement in advertisements { advertisement.stop() } }
+        let addresses = (1...3).map { LinkAddress(host: "192.0.2.9", port: UInt16($0)) }
+        try await withNode(settings) { node in
+            var destination = PeerDestination(addresses: [addresses[0]], id: network.id(1))
+            #expect(AnnouncedAddresses(of: destination, on: node) == nil)
+            destination.announcedService = .nearshare
+            destination.discardedAddresses = [addresses[1]]
+            let announced = try #require(AnnouncedAddresses(of: destination, on: node))
+            #expect(await announced.next() == addresses[2])
+        }
     }
 
     /// Runs a node, and a session, with the destination of a peer that does not answer.

@@ -325,7 +325,7 @@ package struct PeerResolver: Sendable {
         let found = try? await node.find(id.hex, timeout: timeout, on: media, discarding: discardedAddresses)
         guard let addresses = found?.addresses, found?.certificate == nil else { return nil }
         var peer = peer
-        (peer.addresses, peer.isAnnounced) = (addresses, true)
+        (peer.addresses, peer.announcedService, peer.discardedAddresses) = (addresses, .nearshare, discardedAddresses)
         return peer
     }
 

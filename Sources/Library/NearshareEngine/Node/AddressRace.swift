@@ -16,7 +16,8 @@ enum AddressRace {
 
     /// Interval between the starts of two attempts (RFC 8305, section 5).
     private static let attemptDelay = Duration.milliseconds(250)
-    /// Time for further addresses where all attempts have failed: a peer repeats no announcement within a second (RFC 6762, section 6).
+    /// Time for further addresses, from the first attempt that has failed or takes longer than the delay: a peer repeats no announcement
+    /// within a second (RFC 6762, section 6).
     private static let searchTime = Duration.seconds(2)
     /// Limit on the attempts at the same time: each has a link with threads.
     private static let maximumRunning = 32

@@ -9,7 +9,9 @@ final class AnnouncedAddresses: Sendable {
     private struct State {
         /// nil before the first address is asked for.
         var events: AsyncThrowingStream<DiscoveryEvent, any Error>?
-        var addresses: Set<LinkAddress> = []
+        /// The addresses that were returned, or are left out.
+        var seen: Set<LinkAddress>
+        var returnedCount = 0
     }
 
     /// Limit on the addresses (R6).
@@ -17,13 +19,18 @@ final class AnnouncedAddresses: Sendable {
 
     private let node: Node
     private let id: PeerID
-    private let state = Mutex(State())
+    private let service: ServiceType
+    private let state: Mutex<State>
 
-    init(of id: PeerID, on node: Node) {
-        (self.id, self.node) = (id, node)
+    /// - Parameter destination: its addresses, and those that it discards, are left out.
+    /// - Returns: nil where no further addresses are announced.
+    init?(of destination: PeerDestination, on node: Node) {
+        guard let id = destination.id, let service = destination.announcedService else { return nil }
+        (self.id, self.service, self.node) = (id, service, node)
+        state = Mutex(State(seen: destination.discardedAddresses.union(destination.addresses)))
     }
 
-    /// Waits for an address that was not returned before. Browsing begins with the first call; one call waits at a time.
+    /// Waits for an address that is not known yet. Browsing begins with the first call; one call waits at a time.
     /// - Returns: nil when there are no more, or too many, and when the task is cancelled.
     func next() async -> LinkAddress? {
         do {
@@ -32,9 +39,12 @@ final class AnnouncedAddresses: Sendable {
                 guard case .seen(let seen) = event, seen.certificate == nil, seen.address.medium == .network,
                     PeerTXTRecord(strings: seen.txt)?.id == id
                 else { continue }
-                let (isNew, count) = state.withLock { ($0.addresses.insert(seen.address).inserted, $0.addresses.count) }
-                if count > Self.maximumCount { return nil }
-                if isNew { return seen.address }
+                guard state.withLock({ $0.seen.insert(seen.address).inserted }) else { continue }
+                let count = state.withLock { state in
+                    state.returnedCount += 1
+                    return state.returnedCount
+                }
+                return count > Self.maximumCount ? nil : seen.address
             }
         } catch {
             node.settings.log.debug("no further addresses of \(id): \(error)")
@@ -44,7 +54,7 @@ final class AnnouncedAddresses: Sendable {
 
     private func openEvents() async throws(NodeError) -> AsyncThrowingStream<DiscoveryEvent, any Error> {
         if let events = state.withLock({ $0.events }) { return events }
-        let opened = try await node.browse([.network]).events
+        let opened = try await node.browse([.network], for: service).events
         state.withLock { $0.events = opened }
         return opened
     }

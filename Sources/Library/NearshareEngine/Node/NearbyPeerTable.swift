@@ -16,12 +16,14 @@ public struct NearbyPeer: Sendable, Hashable {
     public var info: [String: String]
     /// SHA-256 of the certificate that a LocalSend device announces; nil for a nearshare peer.
     package var certificate: [UInt8]?
+    /// The type under which the peer advertises itself.
+    package var service: ServiceType
 
     /// Creates a peer, such as for a test.
     package init(
         id: PeerID, name: DisplayName, addresses: [LinkAddress], meshAddresses: [LinkAddress] = [],
         info: [String: String] = [:],
-        certificate: [UInt8]? = nil
+        certificate: [UInt8]? = nil, service: ServiceType = .nearshare
     ) {
         self.id = id
         self.name = name
@@ -29,13 +31,14 @@ public struct NearbyPeer: Sendable, Hashable {
         self.meshAddresses = meshAddresses
         self.info = info
         self.certificate = certificate
+        self.service = service
     }
 
     /// The addresses with the identifier that the connection must prove.
     public var destination: PeerDestination {
         var destination = PeerDestination(addresses: addresses, id: id, name: name)
         (destination.isLocalSend, destination.certificate) = (certificate != nil, certificate)
-        destination.isAnnounced = addresses.contains { $0.medium == .network }
+        if addresses.contains(where: { $0.medium == .network }) { destination.announcedService = service }
         return destination
     }
 }
@@ -78,6 +81,7 @@ package struct NearbyPeerTable: Sendable {
     private var sightings: [ServiceSighting.Key: Sighting] = [:]
     private var lastOrder: UInt64 = 0
     private let ownID: PeerID
+    private let service: ServiceType
 
     /// The first network address at which another machine announced the local node's id; any host can do that. nil while none
     /// did.
@@ -87,9 +91,12 @@ package struct NearbyPeerTable: Sendable {
     package private(set) var peers: [PeerID: NearbyPeer] = [:]
 
     /// Creates an empty table.
-    /// - Parameter ownID: the local node's id, which is left out of the table.
-    package init(ownID: PeerID) {
+    /// - Parameters:
+    ///   - ownID: the local node's id, which is left out of the table.
+    ///   - service: the type under which the peers advertise themselves.
+    package init(ownID: PeerID, service: ServiceType = .nearshare) {
         self.ownID = ownID
+        self.service = service
     }
 
     /// The peers by name, then by id.
@@ -152,7 +159,7 @@ package struct NearbyPeerTable: Sendable {
         let meshAddresses = Set(own.filter(\.record.acceptsMeshLinks).map(\.address))
         let peer = NearbyPeer(
             id: id, name: first.record.name, addresses: known, meshAddresses: known.filter { meshAddresses.contains($0) },
-            info: first.record.info.pairs, certificate: first.certificate)
+            info: first.record.info.pairs, certificate: first.certificate, service: service)
         let old = peers.updateValue(peer, forKey: id)
         if old == nil { return [.found(peer)] }
         return old == peer ? [] : [.updated(peer)]

@@ -24,11 +24,15 @@ extension Node {
         } catch {
             throw .unavailable(error.description)
         }
-        return nearbyChanges(events)
+        return nearbyChanges(events, for: service)
     }
 
-    private func nearbyChanges(_ events: AsyncThrowingStream<DiscoveryEvent, any Error>) -> NearbyChanges {
-        NearbyChanges(events: events, ownID: id) { [weak self] address in self?.warnOfOtherMachine(at: address) }
+    private func nearbyChanges(
+        _ events: AsyncThrowingStream<DiscoveryEvent, any Error>, for service: ServiceType
+    ) -> NearbyChanges {
+        NearbyChanges(events: events, ownID: id, service: service) { [weak self] address in
+            self?.warnOfOtherMachine(at: address)
+        }
     }
 
     /// Warns once of a machine that may have a copy of this node's key, or only claims its id: announcements are not authenticated.
@@ -73,7 +77,7 @@ extension Node {
             }
         }
         guard !found.isEmpty else { throw failure ?? .unavailable("there is no medium to browse") }
-        return nearbyChanges(merged(found.map(\.events)))
+        return nearbyChanges(merged(found.map(\.events)), for: service)
     }
 
     /// Merges the events of several discovery engines; ``DiscoveryEvent/settled`` follows when all engines have settled or ended.
@@ -226,17 +230,19 @@ package struct NearbyChanges: AsyncSequence, Sendable {
     let events: AsyncThrowingStream<DiscoveryEvent, any Error>
     private let reader: DiscoveryEventReader
     private let ownID: PeerID
+    private let service: ServiceType
     private let onIDConflict: @Sendable (LinkAddress) -> Void
 
     /// - Parameter onIDConflict: called when another machine announces the local node's id.
     init(
-        events: AsyncThrowingStream<DiscoveryEvent, any Error>, ownID: PeerID,
+        events: AsyncThrowingStream<DiscoveryEvent, any Error>, ownID: PeerID, service: ServiceType = .nearshare,
         onIDConflict: @escaping @Sendable (LinkAddress) -> Void = { _ in }
     ) {
         self.events = events
         self.onIDConflict = onIDConflict
         reader = DiscoveryEventReader(events)
         self.ownID = ownID
+        self.service = service
     }
 
     package struct AsyncIterator: AsyncIteratorProtocol {
@@ -259,7 +265,7 @@ package struct NearbyChanges: AsyncSequence, Sendable {
     }
 
     package func makeAsyncIterator() -> AsyncIterator {
-        AsyncIterator(reader: reader, onIDConflict: onIDConflict, table: NearbyPeerTable(ownID: ownID))
+        AsyncIterator(reader: reader, onIDConflict: onIDConflict, table: NearbyPeerTable(ownID: ownID, service: service))
     }
 }
 

@@ -25,8 +25,7 @@ extension Node {
     ) async throws -> Result {
         let open: OpenConnection
         let further: (@Sendable () async -> LinkAddress?)?
-        if destination.isAnnounced, let id = destination.id {
-            let announced = AnnouncedAddresses(of: id, on: self)
+        if let announced = AnnouncedAddresses(of: destination, on: self) {
             further = { await announced.next() }
         } else {
             further = nil

@@ -87,8 +87,10 @@ public struct PeerDestination: Sendable, Hashable {
     package var isIDGiven = false
     /// The name under which the peer was found, for messages to the user.
     package var name: DisplayName?
-    /// Whether the addresses were announced, and further ones may be.
-    package var isAnnounced = false
+    /// The type of service under which the addresses were announced, and further ones may be; nil for other addresses.
+    package var announcedService: ServiceType?
+    /// Announced addresses at which another peer has answered: they are not tried again.
+    package var discardedAddresses: Set<LinkAddress> = []
     /// Whether the peer is a LocalSend device.
     package var isLocalSend = false
     /// SHA-256 of the certificate that a LocalSend device has announced; nil for a device of which only the
