@@ -295,30 +295,39 @@ struct MessageListOperationTests {
     private let scratch = ScratchFolder()
     private let reporter = RecordingReporter()
 
-    private static func message(_ number: Int) -> ReceivedMessage {
+    private static func message(_ number: Int) -> ReceivedMessage { message(number, .null) }
+
+    private static func message(_ number: Int, _ content: StructuredValue) -> ReceivedMessage {
         ReceivedMessage(
             number: number, id: bundle, sender: anna, senderName: nil, signer: EndpointID(rawValue: 1),
-            content: .structured(.null), isBroadcast: false, created: WallTime(milliseconds: 0),
+            content: .structured(content), isBroadcast: false, created: WallTime(milliseconds: 0),
             received: WallTime(milliseconds: 0), hops: 0)
     }
 
     /// Follows a node that stores the messages 1 to `count`, while it publishes events.
-    private func follow(after number: Int, count: Int, _ events: [ControlEvent]) async throws -> [Int] {
+    /// - Parameter partTimeout: if given, each event is published when the one before is reported.
+    private func follow(
+        after number: Int, count: Int, partTimeout: Duration? = nil, _ events: [ControlEvent]
+    ) async throws -> [Int] {
         let stored = Mutex(0)
         let node = ScriptedNode { request in
             guard case .messages(let number, _) = request else { return .success(.done) }
             let newest = stored.withLock { $0 }
-            return .success(.messages(newest > number ? (number + 1...newest).map(Self.message) : []))
+            return .success(.messages(newest > number ? (number + 1...newest).map { Self.message($0) } : []))
         }
         let environment = ["HOME": scratch.path, "XDG_STATE_HOME": scratch("state"), "XDG_CONFIG_HOME": scratch("config")]
         let operation = MessageListOperation(
-            try LocalMachine(environment: environment), after: number, joinsParts: true, reporter: reporter)
+            try LocalMachine(environment: environment), after: number, joinsParts: true,
+            partTimeout: partTimeout ?? .seconds(600), reporter: reporter)
         let failure = await #expect(throws: ControlFailure.self) {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { try await operation.follow(node) }
                 while node.requests.withLock({ $0.isEmpty }) { await Task.yield() }
                 stored.withLock { $0 = count }
-                for event in events { node.publish(event) }
+                for (index, event) in events.enumerated() {
+                    node.publish(event)
+                    while partTimeout != nil, reporter.receivedNumbers.count <= index { await Task.yield() }
+                }
                 node.end()
                 try await group.next()
             }
@@ -344,6 +353,23 @@ struct MessageListOperationTests {
         let numbers = try await follow(
             after: 1, count: 3, [.received(Self.message(1)), .received(Self.message(2)), .received(Self.message(3))])
         #expect(numbers == [2, 3])
+    }
+
+    /// Two parts of a line of three.
+    private static let partEvents = (0..<2).map { index in
+        ControlEvent.received(message(index + 1, ChatContent.part(id: "l", index: index, count: 3, text: "text").value))
+    }
+
+    @Test("M12: the parts of a line that is not whole are reported when the node ends")
+    func partsAtEnd() async throws {
+        let numbers = try await follow(after: 0, count: 0, Self.partEvents)
+        #expect(numbers == [1, 2])
+    }
+
+    @Test("M12: the parts of a line that is not whole in time are reported while the node runs")
+    func partsInTime() async throws {
+        let numbers = try await follow(after: 0, count: 0, partTimeout: .zero, Self.partEvents)
+        #expect(numbers == [1, 2])
     }
 }
 

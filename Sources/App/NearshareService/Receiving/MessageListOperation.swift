@@ -9,6 +9,8 @@ package struct MessageListOperation: Sendable {
     private let startNumber: Int
     /// The parts of chat lines that are not whole yet; nil where each part is reported.
     private let joiner: Monitor<ChatPartJoiner>?
+    /// Notified when ``deadline`` may have changed.
+    private let addition = AsyncCondition()
 
     /// Number of events after which the stored messages are read. A reader that falls behind loses the oldest of the events that
     /// wait for it (``Broadcast``), so at least one reading follows each loss.
@@ -17,8 +19,12 @@ package struct MessageListOperation: Sendable {
     /// - Parameters:
     ///   - number: earlier messages, and the one with this number, are left out.
     ///   - joinsParts: whether a chat line that came in parts is reported once, as a whole.
-    package init(_ machine: LocalMachine, after number: Int, joinsParts: Bool, reporter: any Reporter) {
-        joiner = joinsParts ? Monitor(ChatPartJoiner()) : nil
+    ///   - partTimeout: time after which the parts of a line that is not whole are reported.
+    package init(
+        _ machine: LocalMachine, after number: Int, joinsParts: Bool, partTimeout: Duration = .seconds(30),
+        reporter: any Reporter
+    ) {
+        joiner = joinsParts ? Monitor(ChatPartJoiner(timeout: partTimeout)) : nil
         self.machine = machine
         self.reporter = reporter
         last = Monitor(number)
@@ -45,8 +51,16 @@ package struct MessageListOperation: Sendable {
     package func follow(_ client: any NodeClient) async throws {
         // Subscribed before the list is requested, so that no message is lost between the two.
         let events = try await client.events()
+        defer { reportParts() }
         try await reportStored(at: client)
         reportParts()
+        try await firstResult(of: { try await report(events, of: client) }, { await reportExpiredParts() })
+        // Only the user ends it then: that is no failure.
+        if !client.isEndFinal { throw ControlFailure(.gone, "the node has ended") }
+    }
+
+    /// Reports the messages of a node that arrive until it ends.
+    private func report(_ events: AsyncStream<ControlEvent>, of client: any NodeClient) async throws {
         var eventCount = 0
         for await event in events {
             eventCount += 1
@@ -60,8 +74,6 @@ package struct MessageListOperation: Sendable {
             }
             if eventCount.isMultiple(of: Self.refreshInterval) { try await reportStored(at: client) }
         }
-        // Only the user ends it then: that is no failure.
-        if !client.isEndFinal { throw ControlFailure(.gone, "the node has ended") }
     }
 
     private func reportStored(at client: any NodeClient) async throws {
@@ -73,12 +85,26 @@ package struct MessageListOperation: Sendable {
     }
 
     private func report(_ message: ReceivedMessage) {
-        for shown in joiner?.withLock({ $0.add(message) }) ?? [message] { reporter.report(.node(.received(shown))) }
+        let now = SystemClock.monotonic()
+        for shown in joiner?.withLock({ $0.add(message, at: now) }) ?? [message] { reporter.report(.node(.received(shown))) }
         last.withLock { $0 = message.number }
+        addition.notifyAll()
     }
 
     /// Reports the parts of the lines that are not whole after all that is stored: the others may never come.
     private func reportParts() {
         for part in joiner?.withLock({ $0.drain() }) ?? [] { reporter.report(.node(.received(part))) }
+    }
+
+    /// The time of the next parts to report; nil while none are held.
+    private var deadline: MonotonicInstant? { joiner?.withLock { $0.deadline } }
+
+    /// Reports the parts of each line that is not whole in time, until the task is cancelled.
+    private func reportExpiredParts() async {
+        while let next = await addition.waitForValue({ deadline }) {
+            guard (try? await Task.sleep(for: max(next - SystemClock.monotonic(), .zero))) != nil else { return }
+            let now = SystemClock.monotonic()
+            for part in joiner?.withLock({ $0.drainExpired(at: now) }) ?? [] { reporter.report(.node(.received(part))) }
+        }
     }
 }
