@@ -140,6 +140,24 @@ import Testing
         #expect(sentLines(sent) == ["two"] && sentLines(next) == ["three"])
     }
 
+    @Test("K2: an equal line that is typed again is no confirmation to a new peer")
+    func repeatedLineToNewPeer() {
+        var chat = makeWaitingChat()
+        chat.type("hello?")
+        let found = chat.handle(.event(.contacts([contact("anna")])))
+        chat.handle(.replied(.history(anna), .success(.chatMessages([]))))
+        _ = chat.screen.drainLines(at: chat.now)
+        // The first of them may have been begun before the name was taken.
+        let repeated = chat.type("hello?") + chat.type("hello?")
+        #expect(sentLines(found + repeated).isEmpty)
+        let lines = chat.screen.drainLines(at: chat.now).joined(separator: "\n")
+        #expect(lines.contains("was found meanwhile") && !lines.contains("is dropped"), "\(lines)")
+        let confirmed = chat.type("")
+        #expect(sentLines(confirmed) == ["hello?"])
+        let next = chat.type("hello?")
+        #expect(sentLines(next) == ["hello?"])
+    }
+
     @Test func `the end of the input waits for a running search, and drops no line in silence`() {
         let found = contact("anna", .known(.seen, isFriend: false))
         let missing = ControlFailure(.peerNotFound, "anna was not found")

@@ -46,12 +46,15 @@ extension ChatScreen {
     /// Limit on the bytes of a line that is typed as a whole: the terminal drops the rest in silence.
     static let typedLineByteCount = 4_095
 
-    /// Enters a line that was typed as a whole. It replaces a line that was held back; an empty line confirms that one.
+    /// Enters a line that was typed as a whole. It replaces a line that was held back; an empty line confirms that one, and so does
+    /// an equal line, except to a new peer: that line may have been begun before the peer got the name (K2).
     mutating func enter(line: String, at now: WallTime) -> [Reaction] {
         guard !line.isEmpty else { return handle(.key(.enter), at: now) }
-        if let held = views.visible.heldLine, held != line {
+        if let held = views.visible.heldLine, held != line || views.visible.newPeerSentence != nil {
             _ = views.visible.removeHeldLine()
-            addNotice("the line that was held back is dropped: \(TerminalText.escaped(held, columns: 200))", at: now)
+            if held != line {
+                addNotice("the line that was held back is dropped: \(TerminalText.escaped(held, columns: 200))", at: now)
+            }
         }
         let reactions = handle(.key(.control("u")), at: now) + handle(.key(.paste(line)), at: now)
         if line.utf8.count >= Self.typedLineByteCount, views.visible.heldLine != line, !views.visible.editor.isEmpty {
