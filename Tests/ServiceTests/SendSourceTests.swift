@@ -40,6 +40,23 @@ import Testing
         #expect(try SendSource.text("hello").leftOutLines(upTo: 3).isEmpty)
     }
 
+    @Test func `what cannot be read is named before links, however many there are`() throws {
+        mkdir(scratch("trip"), 0o700)
+        for number in 0..<103 { symlink("nowhere", scratch("trip/\(number)")) }
+        var options = FileSource.Options()
+        options.skipsUnreadable = true
+        let paths = [scratch("trip")] + (0..<2).map { scratch("gone\($0)") }
+        let source = SendSource.files(try FileSource(paths: paths, options: options))
+        #expect(source.skipped.count == 100 && source.skippedCount == 105 && source.unreadableCount == 2)
+        let lines = source.leftOutLines(upTo: 3)
+        #expect(lines.count == 4 && lines[0].contains("gone0") && lines[1].contains("gone1"), "\(lines)")
+        #expect(lines[2].hasSuffix(": a symbolic link") && lines[3] == "left out: 102 more", "\(lines)")
+        let many = (0..<101).map { scratch("gone\($0)") }
+        let full = try FileSource(paths: many + [scratch("trip")], options: options)
+        #expect(full.skipped.count == 100 && full.skippedCount == 204 && full.unreadableCount == 101)
+        #expect(full.skipped.allSatisfy { $0.contains("gone") })
+    }
+
     @Test func `the label of several files counts them`() {
         func offer(_ names: [String], kind: OfferedItem.Kind = .file) -> Offer {
             let items = names.compactMap { ClaimedFileName($0) }.map {

@@ -25,7 +25,7 @@ package struct SendSource: Sendable {
     package let label: String
     /// Whether another run of the command can read the same content again.
     package let canResume: Bool
-    /// Descriptions of the first hundred entries that were left out, with the reasons.
+    /// Descriptions of a hundred entries at most that were left out, with the reasons: those that cannot be read first.
     package let skipped: [String]
     /// The number of all entries that were left out.
     package private(set) var skippedCount: Int

@@ -31,7 +31,7 @@ package struct FileSource: ResourceSource {
     }
 
     package let offer: Offer
-    /// Descriptions of the first hundred skipped entries: links, sockets, devices.
+    /// Descriptions of a hundred skipped entries at most: those that cannot be read, then links, sockets and devices.
     package let skipped: [String]
     /// The number of all skipped entries.
     package let skippedCount: Int

@@ -7,25 +7,32 @@ struct SkippedEntries {
     /// Limit on the names that are kept for the user, who reads no longer list.
     private static let maximumNameCount = 100
 
-    private(set) var names: [String] = []
     private(set) var count = 0
     /// The entries among them that the user wants to be sent, but that cannot be read, or that no receiver accepts.
     private(set) var unreadableCount = 0
+    /// The first of those, and the first of the others.
+    private var unreadableNames: [String] = []
+    private var otherNames: [String] = []
+
+    /// Within the limit, unreadable entries first: the user misses them.
+    var names: [String] { Array((unreadableNames + otherNames).prefix(Self.maximumNameCount)) }
 
     mutating func add(_ name: @autoclosure () -> String) {
         count += 1
-        if names.count < Self.maximumNameCount { names.append(name()) }
+        if otherNames.count < Self.maximumNameCount { otherNames.append(name()) }
     }
 
     mutating func addUnreadable(_ error: StorageError) {
+        count += 1
         unreadableCount += 1
-        add(error.description)
+        if unreadableNames.count < Self.maximumNameCount { unreadableNames.append(error.description) }
     }
 
     mutating func add(_ other: SkippedEntries) {
         count += other.count
         unreadableCount += other.unreadableCount
-        names += other.names.prefix(Self.maximumNameCount - names.count)
+        unreadableNames += other.unreadableNames.prefix(Self.maximumNameCount - unreadableNames.count)
+        otherNames += other.otherNames.prefix(Self.maximumNameCount - otherNames.count)
     }
 }
 
