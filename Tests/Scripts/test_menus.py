@@ -2,6 +2,7 @@
 
 import configparser
 import importlib.util
+import json
 import pathlib
 import re
 import shutil
@@ -220,6 +221,25 @@ class MenuStory(Story):
         self.assertIn("sent, 5 B", history)
         self.assertIn("link0: a symbolic link", history)
         self.assertIn("left out: 2 more", history)
+
+    def last_notification(self):
+        self.desktop.await_shown()
+        self.desktop.run("dunstctl", "close-all")
+        history = json.loads(self.desktop.run("dunstctl", "history").stdout)
+        # The newest one comes first.
+        return json.dumps(history["data"][0][0])
+
+    def test_what_was_sent_is_in_the_last_notification_beside_what_could_not_be_read(self):
+        self.picker()
+        self.desktop.start_server()
+        self.anna.receive("--adapter", "none")
+        file = self.file("a", 5)
+        result = self.launch("nearshare", "send", "--dialog", "--", file, self.place / "missing")
+        self.assertEqual(6, result.returncode, result.stderr)
+        self.await_received([file])
+        last = self.last_notification()
+        for line in ("sent, 5 B", "1 file or folder could not be read", "left out: could not open"):
+            self.assertIn(line, last)
 
     def test_without_a_dialog_a_terminal_is_opened(self):
         terminal = self.tools / "x-terminal-emulator"

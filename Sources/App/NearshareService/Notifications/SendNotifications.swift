@@ -18,6 +18,8 @@ package final class SendNotifications: Reporter {
         var receiver = ""
         /// Lines of the last notification, about content that is not sent.
         var leftOut: [String] = []
+        /// The line about what the receiver has got; nil before it has it.
+        var sent: String?
         var hasRun = false
         var code: String?
         var started: MonotonicInstant?
@@ -68,7 +70,9 @@ package final class SendNotifications: Reporter {
             state.withLock { $0.code = nil }
             show([isBusy ? "\(name) is busy; trying again" : "the connection to \(name) was lost; trying again"])
         case .sent(let result) where result.outcome == .completed:
-            show(["sent, \(result.byteCount.formattedByteCount)"], category: "transfer.complete", isLast: true)
+            // Shown at the end, beside what may have failed.
+            let line = "sent, \(result.byteCount.formattedByteCount)"
+            state.withLock { $0.sent = line }
         case .warning(let line): log.warning("\(line)")
         default: break
         }
@@ -76,9 +80,12 @@ package final class SendNotifications: Reporter {
 
     /// Shows why nothing, or not all, was sent.
     /// - Parameter message: escaped.
-    private func fail(_ message: String) { show([message], category: "transfer.error", isLast: true) }
+    private func fail(_ message: String) {
+        let sent = state.withLock(\.sent)
+        show([sent, message].compactMap(\.self), category: "transfer.error", isLast: true)
+    }
 
-    /// Shows notifications while `body` runs, and why it has failed.
+    /// Shows notifications while `body` runs, and what it has sent or why it has failed in the last one.
     /// - Parameter cancel: called when the user presses the button.
     package func during(onCancel cancel: @escaping @Sendable () -> Void, _ body: () async throws -> Void) async throws {
         state.withLock { $0.hasRun = true }
@@ -92,6 +99,7 @@ package final class SendNotifications: Reporter {
                 try await group.waitForAll()
                 throw error
             }
+            if let sent = state.withLock(\.sent) { show([sent], category: "transfer.complete", isLast: true) }
             finish()
             try await group.waitForAll()
         }
