@@ -241,6 +241,15 @@ class MenuStory(Story):
         for line in ("sent, 5 B", "1 file or folder could not be read", "left out: could not open"):
             self.assertIn(line, last)
 
+    def test_what_the_receiver_has_already_is_not_called_sent(self):
+        self.picker()
+        self.desktop.start_server()
+        self.anna.receive("--adapter", "none")
+        file = self.file("a", 5)
+        for line in ("sent, 5 B", "nothing new to send"):
+            self.assertEqual(0, self.launch("nearshare", "send", "--dialog", "--", file).returncode)
+            self.assertIn(line, self.last_notification())
+
     def test_without_a_dialog_a_terminal_is_opened(self):
         terminal = self.tools / "x-terminal-emulator"
         terminal.write_text(f'#!/bin/sh\nfor word; do printf "%s\\0" "$word"; done > {self.place}/terminal\n')

@@ -198,15 +198,7 @@ struct TextReporter: Reporter {
     private static func text(_ result: SendResult) -> String {
         let part = result.part.map { ", \($0.accepted) of \($0.offered) files accepted" } ?? ""
         let detail = result.detail.map { "; \($0)" } ?? ""
-        if let compared = result.compared, compared.sentCount == 0 {
-            // Where the receiver has put known files under another name, the line about that follows.
-            let what =
-                result.changedNames.isEmpty
-                ? "nothing new to send"
-                : compared.newerCount > 0 ? "done, nothing had to be sent" : "done, all files were there already"
-            return "\(result.label): \(what)\(part)\(detail)"
-        }
-        return "\(result.label): done, \(sizes(of: result))\(part)\(detail)"
+        return "\(result.label): \(result.unsentText ?? "done, \(sizes(of: result))")\(part)\(detail)"
     }
 
     /// The sizes of what was sent, and of what the receiver had already.

@@ -71,7 +71,7 @@ package final class SendNotifications: Reporter {
             show([isBusy ? "\(name) is busy; trying again" : "the connection to \(name) was lost; trying again"])
         case .sent(let result) where result.outcome == .completed:
             // Shown at the end, beside what may have failed.
-            let line = "sent, \(result.byteCount.formattedByteCount)"
+            let line = result.unsentText ?? "sent, \(result.byteCount.formattedByteCount)"
             state.withLock { $0.sent = line }
         case .warning(let line): log.warning("\(line)")
         default: break

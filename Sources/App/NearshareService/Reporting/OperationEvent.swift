@@ -147,6 +147,14 @@ package struct SendResult: Sendable {
     /// Whether the receiver is a LocalSend device.
     package var isDevice = false
 
+    /// The words for content that the receiver had already; nil where something was transferred.
+    package var unsentText: String? {
+        guard let compared, compared.sentCount == 0 else { return nil }
+        // Where the receiver has put known files under another name, a line about that follows.
+        if changedNames.isEmpty { return "nothing new to send" }
+        return compared.newerCount > 0 ? "done, nothing had to be sent" : "done, all files were there already"
+    }
+
     /// The outcome as the history lists it.
     var recordedOutcome: RecordedOutcome {
         if missing != nil { return .partial }
