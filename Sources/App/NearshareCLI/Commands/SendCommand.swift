@@ -142,13 +142,7 @@ struct SendCommand: AsyncParsableCommand {
         if transport.via == .mesh, peers.isEmpty, !toEveryone, !dryRun, !qr, !dialog {
             throw ValidationError("--via mesh needs --to or --to-everyone")
         }
-        if dialog, !peers.isEmpty || toEveryone || qr || output.json || dryRun || files.isEmpty || files == ["-"] {
-            throw ValidationError("--dialog picks a receiver for files, and reports in notifications")
-        }
-        if dialog, transport.via == .mesh { throw ValidationError("--dialog does not send over the mesh; omit --via") }
-        if dialog, pinFile != nil || unsealed.isAllowed {
-            throw ValidationError("--pin-file and --allow-unencrypted do not apply to --dialog")
-        }
+        if dialog { try validateDialog() }
         if limit?.bytes == 0 { throw ValidationError("--limit expects at least one byte a second") }
         if limit != nil, transport.via == .mesh { throw ValidationError("--limit does not apply to --via mesh") }
         try transport.validateReceivers(peers)
@@ -250,6 +244,22 @@ struct SendCommand: AsyncParsableCommand {
                     try Self.failIfUnreadable(source.unreadableCount)
                 }
             }
+        }
+    }
+
+    private func validateDialog() throws {
+        if !peers.isEmpty || toEveryone {
+            throw ValidationError("--dialog picks the receiver; omit \(toEveryone ? "--to-everyone" : "--to")")
+        }
+        if qr { throw ValidationError("give either --dialog or --qr, not both") }
+        if output.json || dryRun {
+            throw ValidationError("--dialog reports in notifications; omit \(output.json ? "--json" : "--dry-run")")
+        }
+        if files.isEmpty { throw ValidationError("--dialog sends files; omit --text") }
+        if files == ["-"] { throw ValidationError("--dialog sends files, not standard input; omit -") }
+        if transport.via == .mesh { throw ValidationError("--dialog does not send over the mesh; omit --via") }
+        if pinFile != nil || unsealed.isAllowed {
+            throw ValidationError("--pin-file and --allow-unencrypted do not apply to --dialog")
         }
     }
 
