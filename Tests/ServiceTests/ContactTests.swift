@@ -640,6 +640,12 @@ struct ContactSnapshotTests {
         presence.meshPeers[ben.peerID]?.name = taken
         let near = ContactSnapshot(trust: known.trust, addressBook: known.addressBook, presence: presence)
         #expect(near.contact(ben.peerID).trustStatus == .nameClash(knownAs: anna.fingerprint))
+        let failure = #expect(throws: ControlFailure.self) {
+            try near.contact(ben.peerID).refuseNameClash(in: near.trust)
+        }
+        let sentence = "ben (\(ben.peerID)) now uses the name of another peer that you know, anna (\(anna.peerID))"
+        #expect(failure?.description.contains(sentence) == true)
+        #expect(failure?.description.contains("peers forget") == false)
     }
 
     @Test("a name clash is kept in the contact (K2)")
@@ -648,7 +654,7 @@ struct ContactSnapshotTests {
             id: anna.peerID, name: try DisplayName("anna"), trustStatus: .nameClash(knownAs: ben.fingerprint), isNear: true,
             software: .nearshare, hasKeys: true)
         #expect(!contact.isFriend)
-        let failure = #expect(throws: ControlFailure.self) { try contact.refuseNameClash() }
+        let failure = #expect(throws: ControlFailure.self) { try contact.refuseNameClash(in: nil) }
         #expect(failure?.kind == .nameClash && failure?.description.contains(ben.peerID.hex) == true)
     }
 }

@@ -84,7 +84,7 @@ struct MessageOperationTests {
     ) -> MessageOperation {
         MessageOperation(
             .object(["text": .string("hi")]), mode: mode, to: peer, isEncrypted: peer != nil, isPrivate: false, file: file,
-            goal: goal, timeout: timeout, fileTimeout: .seconds(5), reporter: reporter)
+            goal: goal, timeout: timeout, fileTimeout: .seconds(5), reporter: reporter, readTrust: { nil })
     }
 
     private func node(_ events: [ControlEvent] = [], isPending: Bool = true, isNear: Bool = true) -> ScriptedNode {

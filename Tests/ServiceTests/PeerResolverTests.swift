@@ -305,6 +305,9 @@ struct PeerResolverTests {
         #expect(try selected("BEA", [(blocked, "bea"), (newcomer, "bea"), (bea, "box")]) == bea.id)
         let notice = "2 devices nearby are called \"bea\"; using the one that you know (\(bea.id)); for another one, use its id"
         #expect(reporter.notices == [notice])
+        // A known peer that uses the name is listed as the user knows it.
+        let renamed = #expect(throws: CommandFailure.self) { try selected("bea", [(bea, "bea"), (carl, "bea")]) }
+        #expect(renamed?.message.contains("\(carl.id)  changed: another key, known as carl") == true)
         // A newcomer whose name is the tag of a blocked peer is not meant by it, whether that one is near or away.
         let tag = "bea#\(blocked.id.hex.prefix(4))"
         let failure = #expect(throws: CommandFailure.self) { try selected(tag, [(blocked, "bea"), (newcomer, tag)]) }

@@ -262,10 +262,36 @@ struct SendOperationTests {
             ]
         }
         #expect(failures.map { $0?.status } == [.notTrusted, nil, .notTrusted])
-        #expect(failures[0]?.message.contains("anna (\(anna.id)) uses the name of a peer that you know") == true)
-        #expect(failures[0]?.message.contains("\(ben.id)") == true && failures[0]?.message.contains("\(anna.id)") == true)
+        let sentence =
+            "anna (\(anna.id)) now uses the name of another peer that you know, ben (\(ben.id)); use the id \(anna.id)"
+        #expect(failures[0]?.message.contains(sentence) == true)
         #expect(invitations.load(ordering: .relaxed) == 1)
         #expect(reporter.invitations.map(\.name) == ["\"anna\""])
+    }
+
+    @Test("K2: a known peer that takes the name of another one gets what is sent to its name after the user has given it that")
+    func knownUnderAnotherName() async throws {
+        let (ada, ben, dora) = (try stage.user("ada"), try stage.user("ben"), try stage.user("ben"))
+        let formerName = try DisplayName("dora")
+        try ada.machine.trust.update { trust in
+            for (peer, name) in [(dora, formerName), (ben, ben.name)] {
+                _ = trust.introduce(peer.fingerprint, claiming: name, as: name, at: WallTime(milliseconds: 1))
+                trust.rename(peer.fingerprint, to: nil)
+            }
+        }
+        let failures = try await dora.listening { invitation in
+            _ = await invitation.accept(into: InMemorySink()).result
+        } _: { _ in
+            let refused = try await run(try operation(ada), ada, to: "dora")
+            _ = try KnownPeerEditor(ada.machine).rename(dora.id.hex, to: formerName)
+            return [refused, try await run(try operation(ada), ada, to: "dora")]
+        }
+        #expect(failures.map { $0?.status } == [.notTrusted, nil])
+        let sentence =
+            "dora (\(dora.id)) now uses the name of another peer that you know, ben (\(ben.id)); "
+            + "`nearshare peers rename \(dora.id) NAME` gives it a name of your own"
+        #expect(failures[0]?.message.contains(sentence) == true)
+        #expect(failures[0]?.message.contains("peers forget") == false)
     }
 
     @Test func `a friend is invited as one`() async throws {

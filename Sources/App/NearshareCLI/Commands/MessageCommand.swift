@@ -125,7 +125,7 @@ struct MessageCommand: ConfinedCommand {
             isEncrypted: effectiveMode != .broadcast && !unencrypted, isPrivate: isPrivate, file: path, goal: wait,
             timeout: timeout?.duration ?? MessageOperation.defaultTimeout,
             fileTimeout: machine.configuration.answerTimeout(timeout?.duration),
-            requiresSession: requireSession, reporter: TextReporter())
+            requiresSession: requireSession, reporter: TextReporter(), readTrust: { try? machine.trust.read() })
         let notice = NetworkNotice(on: machine, interface: nearby.interface, NetworkNotice.show)
         try await withNetworkNotice(notice) {
             try await withNodeClient(on: machine, options: options, environment: .command, continues: true) {

@@ -33,8 +33,9 @@ package struct Contact: Sendable, Hashable, Codable, NamedPeer {
     package var trustLabel: String? { trustStatus.listText }
 
     /// Stops what the user sends by the name of another known peer (K2).
-    func refuseNameClash() throws(ControlFailure) {
-        if case .nameClash(let owner) = trustStatus { throw .nameClash(self, ownedBy: owner) }
+    /// - Parameter trust: see ``NameClash``.
+    func refuseNameClash(in trust: TrustStore?) throws(ControlFailure) {
+        if case .nameClash(let owner) = trustStatus { throw .nameClash(self, ownedBy: owner, in: trust) }
     }
 
     /// Everyone in the mesh, as the receiver of a file.
@@ -73,7 +74,7 @@ extension ControlFailure {
     }
 
     /// The failure of a request that concerns a peer under the name of another known one (K2).
-    static func nameClash(_ contact: Contact, ownedBy owner: Fingerprint) -> ControlFailure {
-        ControlFailure(.nameClash, NameClash.refusal(of: contact.name, contact.id, ownedBy: owner))
+    static func nameClash(_ contact: Contact, ownedBy owner: Fingerprint, in trust: TrustStore?) -> ControlFailure {
+        ControlFailure(.nameClash, NameClash.refusal(of: contact.name, contact.id, ownedBy: owner, in: trust))
     }
 }

@@ -156,7 +156,7 @@ package struct ContactSnapshot: Sendable {
     /// - Parameter text: by which the contact was found. An id means one peer, and so does a name with the tag of its key.
     func requireUnambiguous(_ contact: Contact, selectedBy text: String) throws(ControlFailure) {
         guard PeerID(hex: text) != contact.id, TaggedName(text)?.matches(contact.name, contact.id) != true else { return }
-        if let owner = nameOwner(of: contact) { throw .nameClash(contact, ownedBy: owner) }
+        if let owner = nameOwner(of: contact) { throw .nameClash(contact, ownedBy: owner, in: trust) }
         try trust.requireUnambiguous(contact.name, contact.id, selectedBy: text)
     }
 

@@ -92,7 +92,7 @@ extension TrustStore {
     package func requireUnambiguous(_ name: DisplayName, _ id: PeerID, selectedBy text: String) throws(ControlFailure) {
         let tag = TaggedName(text)
         guard tag?.matches(name, id) != true else { return }
-        let found = "\(name.shown)  \(id)  \(trustStatus(claiming: id, named: name).listText)"
+        let found = "\(name.shown)  \(id)  \(trustText(claiming: id, named: name))"
         let blocked = entries.filter { $0.value.trust == .blocked && tag?.matches($0.value.name, $0.key.peerID) == true }
         guard blocked.isEmpty else {
             let rows = blocked.map { NamedKey(($0.key, $0.value)).idRow } + [found]

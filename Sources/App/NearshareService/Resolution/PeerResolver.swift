@@ -197,8 +197,8 @@ package struct PeerResolver: Sendable {
             let trust = (try? machine.trust.read()) ?? TrustStore()
             var rows: [String] = []
             for (id, name) in owners.withLock({ $0 }) {
-                let status = trust.trustStatus(claiming: id, named: name)
-                if !status.isBlocked { rows.append("\(name.shown)  \(id)  \(status.listText)") }
+                guard !trust.trustStatus(claiming: id, named: name).isBlocked else { continue }
+                rows.append("\(name.shown)  \(id)  \(trust.trustText(claiming: id, named: name))")
             }
             guard rows.isEmpty else {
                 throw CommandFailure(.peerNotFound, NodeError.ambiguity(of: text, rows: [key.idRow] + rows))
@@ -645,7 +645,7 @@ package struct PeerResolver: Sendable {
     private func ambiguity(of text: String, _ peers: [NearbyPeer]) -> String {
         let trust = (try? machine.trust.read()) ?? TrustStore()
         let rows = peers.map { peer in
-            "\(peer.name.shown)  \(peer.id)  \(trust.trustStatus(claiming: peer.id, named: peer.name).listText)"
+            "\(peer.name.shown)  \(peer.id)  \(trust.trustText(claiming: peer.id, named: peer.name))"
         }
         return NodeError.ambiguity(of: text, rows: rows)
     }

@@ -289,8 +289,7 @@ struct DirectSendOperation: Sendable {
         let peer = connection.proven
         let trustStatus = trust.trustStatus(of: peer, claiming: name)
         if case .nameClash(let owner) = trustStatus {
-            let former = trust.formerName(of: peer.fingerprint, claiming: name)
-            reporter.report(.warning(NameClash.sentence(about: name, peer.id, ownedBy: owner, knownAs: former)))
+            reporter.report(.warning(NameClash.sentence(about: name, peer.id, ownedBy: owner, in: trust)))
         }
         return trustStatus
     }

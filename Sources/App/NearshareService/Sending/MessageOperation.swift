@@ -47,6 +47,8 @@ package final class MessageOperation: Sendable {
     private let fileTimeout: Duration
     private let requiresSession: Bool
     private let reporter: any Reporter
+    /// Reads the known keys; nil where they cannot be read.
+    private let readTrust: @Sendable () -> TrustStore?
     private let stage = Monitor(Stage.searching)
     private let hasReportedSharedName = Monitor(false)
 
@@ -61,9 +63,11 @@ package final class MessageOperation: Sendable {
     ///   - goal: nil for ``Goal/sent``, for which a timeout is not a failure because the message is stored.
     ///   - fileTimeout: timeout of the receiver's answer to the file.
     ///   - requiresSession: whether it is refused without a secure session with the receiver.
+    ///   - readTrust: reads the known keys, for what is said about a receiver with the name of another peer.
     package init(
         _ value: StructuredValue, mode: MessageMode, to peer: String?, isEncrypted: Bool, isPrivate: Bool, file: String?,
-        goal: Goal?, timeout: Duration, fileTimeout: Duration, requiresSession: Bool = false, reporter: any Reporter
+        goal: Goal?, timeout: Duration, fileTimeout: Duration, requiresSession: Bool = false, reporter: any Reporter,
+        readTrust: @escaping @Sendable () -> TrustStore?
     ) {
         self.requiresSession = requiresSession
         self.value = value
@@ -76,6 +80,7 @@ package final class MessageOperation: Sendable {
         self.timeout = timeout
         self.fileTimeout = fileTimeout
         self.reporter = reporter
+        self.readTrust = readTrust
     }
 
     /// Sends the message and waits for the goal, from the stage that an earlier node has reached.
@@ -136,7 +141,7 @@ package final class MessageOperation: Sendable {
         let contact = try await client.find(name, timeout: timeout)
         // An id means one peer.
         if PeerID(hex: name) == nil {
-            try contact.refuseNameClash()
+            try contact.refuseNameClash(in: readTrust())
             reportSharedName(of: contact, among: (try? await client.contacts()) ?? [])
         }
         guard mode == .direct, !contact.isNear else { return contact }

@@ -138,7 +138,9 @@ package final class SendOperation: Sendable {
                     case .everyone(let mesh): try await meshSend(mesh).sendToEveryone(content)
                     case .node(let contact):
                         if contact.software == .nearshare { try requireMesh(to: contact.name) }
-                        if !target.isKey(of: contact.id, contact.name) { try contact.refuseNameClash() }
+                        if !target.isKey(of: contact.id, contact.name) {
+                            try contact.refuseNameClash(in: try? machine.trust.read())
+                        }
                         try await sendThroughNode(to: contact, &progress)
                     }
                     return nil
