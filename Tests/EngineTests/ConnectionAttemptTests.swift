@@ -46,6 +46,12 @@ import Testing
             let error = await #expect(throws: NodeError.self) { try await connection.value }
             #expect(error?.description == Node.stoppedError.description)
         }
+        // The call of a peer of the mesh at its last address, which nothing awaits but the node.
+        try await withSilence { node, _, destination, attempt in
+            _ = node.joinMesh()
+            node.connectMesh(to: try #require(destination.id)) { destination.addresses.first }
+            _ = await attempt.value
+        }
     }
 
     @Test("a missing route of this machine is the cause only where no other address has failed", arguments: [true, false])

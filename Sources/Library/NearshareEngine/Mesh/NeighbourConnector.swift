@@ -133,7 +133,9 @@ final class NeighbourConnector: Sendable {
             called.withLock({ $0.count < Self.maximumCallCount && $0.insert(id).inserted })
         else { return }
         tasks.start { [self] in
-            _ = await runLink(to: id, at: [address])
+            // A node that stops does not wait for a peer that answers late, or not at all.
+            await firstResult(
+                of: { _ = await self.runLink(to: id, at: [address]) }, { _ = await self.tasks.stopping.value })
             called.withLock { _ = $0.remove(id) }
         }
     }
@@ -156,9 +158,14 @@ final class NeighbourConnector: Sendable {
         }
         // In a task of the mesh, so that its last frames still go out after discovery has ended.
         let ended = Promise<Void>()
-        tasks.start {
+        let isStarted = tasks.start {
             await self.router.run(over: link)
             ended.fulfil()
+        }
+        // The node has stopped while the peer answered: nothing would fulfil the promise.
+        guard isStarted else {
+            link.close()
+            return nil
         }
         if await !ended.isFulfilled(within: Self.proofTime), !router.read({ $0.isNeighbour(id) }) {
             link.close()
@@ -183,7 +190,7 @@ final class NeighbourConnector: Sendable {
                 of: {
                     for await link in radio.links() {
                         // In a task of its own, so that its last frames still go out when no more links are accepted.
-                        self.tasks.start { await self.router.run(over: link) }
+                        if !self.tasks.start({ await self.router.run(over: link) }) { link.close() }
                     }
                 }, { _ = await self.tasks.stopping.value })
         }
