@@ -269,7 +269,7 @@ struct SessionMembers {
         return body(&memberships.values[index])
     }
 
-    // Called for each batch of frames: a look at the value would copy the channel.
+    // Called for each message: a look at the value would copy the channel.
     func hasChannel(to member: PeerID) -> Bool { memberships.keys.contains(member) }
 
     mutating func addChannel(_ channel: MessageChannel, to member: PeerID) {

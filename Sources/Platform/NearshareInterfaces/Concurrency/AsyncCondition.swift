@@ -15,35 +15,38 @@ package final class AsyncCondition: Sendable {
     private struct State {
         var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
         var last: UInt64 = 0
-        /// nil where tasks never poll.
-        var polling: AdaptivePolling?
+        var polling = AdaptivePolling()
     }
 
-    private let state: Mutex<State>
+    private let state = Mutex(State())
+    private let polls: Bool
 
-    /// - Parameter polls: Whether ``wait(until:)`` polls before it sleeps, where this makes it quicker. Only for what a thread
+    /// - Parameter polls: whether ``wait(until:)`` polls before it sleeps, where this makes it quicker. Only for what a thread
     ///   outside Swift's pool of threads changes: a polling task keeps others from their thread for up to ``AdaptivePolling/limit``.
     package init(polls: Bool = false) {
-        state = Mutex(State(polling: polls ? AdaptivePolling() : nil))
+        self.polls = polls
     }
 
     /// Waits until `isReady` is true, which is checked at each notification, or the task is cancelled.
     package func wait(until isReady: @Sendable () -> Bool) async {
         while !Task.isCancelled, !isReady() {
-            guard let polling = state.withLock(\.polling) else {
-                await waitForNotification(unless: isReady)
-                continue
-            }
-            let start = SystemClock.monotonic()
-            if polling.isDue {
-                let isFound = poll(until: isReady, start + AdaptivePolling.limit)
-                state.withLock { $0.polling?.recordPoll(SystemClock.monotonic() - start) }
-                if !isFound { await waitForNotification(unless: isReady) }
+            if polls {
+                await pollOrSleep(until: isReady)
             } else {
                 await waitForNotification(unless: isReady)
-                state.withLock { $0.polling?.recordSleep(SystemClock.monotonic() - start) }
             }
         }
+    }
+
+    private func pollOrSleep(until isReady: @Sendable () -> Bool) async {
+        let start = SystemClock.monotonic()
+        guard state.withLock({ $0.polling.isDue }) else {
+            await waitForNotification(unless: isReady)
+            return state.withLock { $0.polling.recordSleep(SystemClock.monotonic() - start) }
+        }
+        let isFound = poll(until: isReady, start + AdaptivePolling.limit)
+        state.withLock { $0.polling.recordPoll(SystemClock.monotonic() - start) }
+        if !isFound { await waitForNotification(unless: isReady) }
     }
 
     /// Checks a condition until it is true or a time has come, and lets other threads run in between.
