@@ -39,11 +39,12 @@ final class AnnouncedAddresses: Sendable {
                 guard case .seen(let seen) = event, seen.certificate == nil, seen.address.medium == .network,
                     PeerTXTRecord(strings: seen.txt)?.id == id
                 else { continue }
-                guard state.withLock({ $0.seen.insert(seen.address).inserted }) else { continue }
-                let count = state.withLock { state in
+                let count: Int? = state.withLock { state in
+                    guard state.seen.insert(seen.address).inserted else { return nil }
                     state.returnedCount += 1
                     return state.returnedCount
                 }
+                guard let count else { continue }
                 return count > Self.maximumCount ? nil : seen.address
             }
         } catch {
