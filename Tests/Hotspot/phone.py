@@ -1,16 +1,45 @@
 """A phone with one Wi-Fi device in a network namespace of its own: it joins what a QR code names, as any device does."""
 
+import contextlib
+import os
 import pathlib
 import re
 import subprocess
 import time
+import traceback
+
+# In seconds: an emulated machine on a busy host is slow.
+TIMEOUT = int(os.environ.get("RADIO_TIMEOUT", 120))
+# The exit status of a machine that died (Tests/Radio/machine.py).
+MACHINE_FAILED = 125
 
 
-def run(*command, **options):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
+def run(*command, timeout=TIMEOUT, **options):
+    """Returns the output of a command that has to succeed."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=timeout, **options)
     if done.returncode:
         raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def output(*command, timeout=30, **options):
+    """Returns the output of a command that may fail; what it has said so far if it does not end in time."""
+    words = [str(word) for word in command]
+    try:
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=timeout, **options).stdout
+    except subprocess.TimeoutExpired as error:
+        return (error.stdout or b"").decode(errors="replace")
+
+
+@contextlib.contextmanager
+def preparing():
+    """Fails the machine, so that its tests run once more, if what they need does not start: no test has run by then."""
+    try:
+        yield
+    except Exception:
+        traceback.print_exc()
+        os._exit(MACHINE_FAILED)
 
 
 def wait_until(test, what, timeout):
@@ -81,10 +110,8 @@ class Phone:
         self.run("/run/busybox", "udhcpc", "-i", self.device, "-q", "-n", "-t", 30, "-T", 1, "-s", script, timeout=timeout)
 
     def status(self):
-        done = subprocess.run(
-            self.within("/sbin/wpa_cli", "-p", self.control, "-i", self.device, "status"), capture_output=True, text=True
-        )
-        return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+        shown = output(*self.within("/sbin/wpa_cli", "-p", self.control, "-i", self.device, "status"))
+        return dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
 
     def is_connected(self):
         return "Connected to" in self.run("iw", "dev", self.device, "link")

@@ -12,15 +12,13 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "Scripts"), str(HERE)]
 
-from phone import Phone, run, wait_until  # noqa: E402
+from phone import TIMEOUT, Phone, output, preparing, run, wait_until  # noqa: E402
 
 import harness  # noqa: E402
 from harness import Peer, Story  # noqa: E402
 
 INSIDE = pathlib.Path("/run/radio").exists()
 BUILT = pathlib.Path(os.environ.get("NEARSHARE_BUILD", HERE.parents[1] / ".build/debug"))
-# In seconds: an emulated machine on a busy host is slow.
-TIMEOUT = int(os.environ.get("RADIO_TIMEOUT", 120))
 # In the emulated machine, about every second access point does not start while others use the processors.
 ATTEMPTS = 6
 USER = "nobody"
@@ -76,6 +74,11 @@ class User(Peer):
 class HotspotStory(Story):
     @classmethod
     def setUpClass(cls):
+        with preparing():
+            cls.start_daemons()
+
+    @classmethod
+    def start_daemons(cls):
         harness.TIMEOUT = TIMEOUT
         shutil.copy(BUILT / "nearshare", "/run/nearshare")
         os.chmod("/run/nearshare", 0o755)
@@ -118,7 +121,7 @@ class HotspotStory(Story):
         ]
 
         def has_changed():
-            shown = subprocess.run(command, capture_output=True, text=True).stdout
+            shown = output(*command)
             return f"{SHARE}:" in shown and (f"{SHARE}:yes" in shown) == is_given
 
         wait_until(has_changed, f"{'yes' if is_given else 'no'} of polkit", TIMEOUT)
@@ -141,8 +144,8 @@ class HotspotStory(Story):
 
     @staticmethod
     def nmcli(*arguments):
-        done = subprocess.run(["nmcli", "--terse", *arguments], capture_output=True, text=True)
-        return dict(line.split(":", 1) for line in done.stdout.splitlines() if ":" in line)
+        shown = output("nmcli", "--terse", *arguments)
+        return dict(line.split(":", 1) for line in shown.splitlines() if ":" in line)
 
     @classmethod
     def device(cls):
@@ -195,7 +198,7 @@ class HotspotStory(Story):
         profiles = self.nmcli("--fields", "name,type", "connection", "show")
         self.assertEqual([], [name for name in profiles if name.startswith("nearshare-")])
         self.assertIn("type managed", run("iw", "dev", "wlan0", "info"))
-        self.assertEqual("", subprocess.run(["pidof", "dnsmasq"], capture_output=True, text=True).stdout)
+        self.assertEqual("", output("pidof", "dnsmasq"))
 
     def test_N15_N17_a_phone_joins_by_the_code_uploads_and_a_kill_puts_everything_back(self):
         receiving, hotspot, url = self.begin(self.start_receive)

@@ -9,6 +9,7 @@ import ctypes
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 # This folder first: Scripts has a module of the same name.
 sys.path[:0] = [str(HERE), str(HERE.parent / "Radio"), str(HERE.parent / "Scripts")]
 
-from phone import Phone, wait_until  # noqa: E402
+from phone import TIMEOUT, Phone, output, preparing, wait_until  # noqa: E402
 
 import test_hotspot as hotspot  # noqa: E402
 import test_questions  # noqa: E402
@@ -29,7 +30,7 @@ from radio_harness import RadioPeer, RadioStory, unprivileged  # noqa: E402
 from harness import INTERRUPT, digest  # noqa: E402
 from test_questions import Terminal  # noqa: E402
 
-TIMEOUT, ATTEMPTS = hotspot.TIMEOUT, hotspot.ATTEMPTS
+ATTEMPTS = hotspot.ATTEMPTS
 # More than Bluetooth carries until there is a network.
 SIZE = 200_000_000
 CONFIGURATION = """
@@ -119,8 +120,8 @@ class OtherMachine(Phone):
         threading.Thread(target=serve, daemon=True).start()
 
     def nmcli(self, *arguments):
-        done = subprocess.run(["nmcli", "--terse", *arguments], capture_output=True, text=True, env=self.variables)
-        return dict(line.split(":", 1) for line in done.stdout.splitlines() if ":" in line)
+        shown = output("nmcli", "--terse", *arguments, env=self.variables)
+        return dict(line.split(":", 1) for line in shown.splitlines() if ":" in line)
 
     def received_byte_count(self):
         return int(self.run("cat", f"/sys/class/net/{self.device}/statistics/rx_bytes"))
@@ -150,6 +151,11 @@ class TransferStory(RadioStory):
     @classmethod
     def setUpClass(cls):
         test_questions.TIMEOUT = TIMEOUT
+        with preparing():
+            cls.start_daemons()
+
+    @classmethod
+    def start_daemons(cls):
         cls.shared = pathlib.Path("/run/hotspot")
         cls.shared.mkdir(exist_ok=True)
         (cls.shared / "manager.conf").write_text(hotspot.CONFIGURATION)
@@ -182,7 +188,7 @@ class TransferStory(RadioStory):
 
             def is_added(command=command, variables=variables, nmcli=nmcli, name=name):
                 # On a starved machine it was seen to crash, after it had added the profile.
-                subprocess.run(command, env=variables)
+                output(*command, env=variables)
                 return name in nmcli("--fields", "name,type", "connection", "show")
 
             wait_until(is_added, f"the profile {name}", TIMEOUT)
@@ -233,6 +239,10 @@ class TransferStory(RadioStory):
             print(sending.story(), receiving(), file=sys.stderr)
         return event["state"] == "active"
 
+    def forget_what_arrived(self):
+        """Has an attempt begin the file anew: a few attempts would carry all of it over Bluetooth."""
+        shutil.rmtree(self.ben.inbox, ignore_errors=True)
+
     def assertEverythingIsBack(self):
         self.await_own_networks()
         for nmcli in (hotspot.HotspotStory.nmcli, self.other.nmcli):
@@ -242,6 +252,7 @@ class TransferStory(RadioStory):
     def test_N18_both_users_agree_the_file_goes_through_the_air_and_both_are_back(self):
         file = self.file("disk.img", SIZE)
         for _ in range(ATTEMPTS):
+            self.forget_what_arrived()
             command = self.ben.command("receive", "--name", "ben", "--no-localsend", "--inbox", self.ben.inbox)
             command = [word for word in command if word != "-vv"]
             ben = Terminal(self.ben, *command, columns=80, rows=24)
@@ -296,6 +307,7 @@ class TransferStory(RadioStory):
         self.assertCode(0, self.ben.run("friends", "add", "--unverified", fingerprint))
         file = self.file("disk.img", SIZE)
         for _ in range(ATTEMPTS):
+            self.forget_what_arrived()
             ben = self.ben.receive("--no-localsend", "--leave-wifi", accept="friends", name="ben")
             sending = self.send(file)
             if self.await_turn(sending, ben.story):

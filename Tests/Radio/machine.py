@@ -6,8 +6,8 @@ has a system bus; N virtual Bluetooth controllers in range of each other (air.c)
 devices (mac80211_hwsim). It runs the command as root in this directory and powers off. Output and exit status are the
 command's.
 
-125: the machine did not start, or died.  124: out of time.  A command that ends with one of these looks the same, but
-for the line "radio: …" on standard error.
+125: the machine did not start, died or was silent.  124: the command was out of time, and got SIGABRT.  A command that ends
+with one of these looks the same, but for the line "radio: …" on standard error.
 """
 
 import argparse
@@ -23,6 +23,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+import typing
 
 HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "nearshare-radio"
@@ -45,14 +47,22 @@ MODULES = [
 # Of the kernel's package.
 PARTS = ["./boot/vmlinuz-*", "./lib/modules/*/modules.*", *(f"./lib/modules/*/kernel/{part}" for part in MODULES)]
 FIRST_MODULES = ["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"]
-FAILED = 125
+OUT_OF_TIME, FAILED = 124, 125
+
+
+class Limits(typing.NamedTuple):
+    """How long the machine may take, in seconds: several times what it needs on a busy host."""
+
+    start: int = 300
+    silence: int = 180
+    end: int = 60
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("-n", "--controllers", type=int, default=0, help="Bluetooth controllers")
     options.add_argument("-w", "--wifi", type=int, default=0, help="Wi-Fi devices")
-    options.add_argument("-t", "--time", type=int, default=300, help="seconds for the whole run")
+    options.add_argument("-t", "--time", type=int, default=300, help="seconds for the command")
     options.add_argument("-k", "--keep", action="store_true", help="keep console and logs, and say where")
     options.add_argument("-v", "--verbose", action="store_true", help="let bluetoothd tell all, which makes it slow")
     options.add_argument("-s", "--share", type=pathlib.Path, help="a directory in which the machine may write")
@@ -199,6 +209,7 @@ def boot(machine, run, arguments):
         "modules": machine / "lib/modules",
         "share": share or "",
         "verbose": "-d" if arguments.verbose else "",
+        "seconds": arguments.time,
         # The program that joins the controllers.
         "air": compiled(HERE / "air.c") if arguments.controllers else "",
     }
@@ -219,7 +230,6 @@ def boot(machine, run, arguments):
     ]
     for reader in readers:
         reader.start()
-    timed_out = False
     with (
         open(run / "qemu.log", "wb") as log,
         subprocess.Popen(
@@ -227,28 +237,61 @@ def boot(machine, run, arguments):
         ) as process,
     ):
         try:
-            process.wait(arguments.time)
-        except subprocess.TimeoutExpired:
-            timed_out = True
+            trouble = watch(process, control, arguments.time)
+        finally:
             process.kill()
-        except BaseException:
-            process.kill()
-            raise
     for end in ends.values():
         os.close(end)
     for reader in readers:
         reader.join(5)
-    if timed_out:
+    status = written(control / "status")
+    if status is None or int(status) == OUT_OF_TIME:
+        logs = [run / "qemu.log", run / "console", *sorted(control.glob("*.log"))]
+        for log in logs:
+            if log.exists() and (lines := log.read_text(errors="replace").splitlines()):
+                print(f"radio: the end of {log.name}:", *lines[-25:], sep="\n", file=sys.stderr)
+    if status is None:
+        print(f"radio: the machine {trouble or 'died'}", file=sys.stderr)
+        return FAILED
+    if int(status) == OUT_OF_TIME:
         print(f"radio: not done after {arguments.time} s", file=sys.stderr)
-        return 124
-    status = control / "status"
-    if status.exists() and status.read_text().strip():
-        return int(status.read_text())
-    for name in ("qemu.log", "console"):
-        text = (run / name).read_text(errors="replace") if (run / name).exists() else ""
-        print("\n".join(text.splitlines()[-25:]), file=sys.stderr)
-    print("radio: the machine died", file=sys.stderr)
-    return FAILED
+    return int(status)
+
+
+def watch(process, control, seconds, limits=Limits()):  # noqa: B008
+    """Waits for the end of the machine, or of its command. Returns what is wrong with a machine that will end neither."""
+    begun = time.monotonic()
+    # When it last said that it runs, when the command began, and when it had ended: None before.
+    alive, started, ended, said = begun, None, None, None
+    while True:
+        try:
+            process.wait(1)
+            return None
+        except subprocess.TimeoutExpired:
+            now = time.monotonic()
+        if (latest := written(control / "alive")) != said:
+            said, alive = latest, now
+        if started is None and written(control / "started"):
+            started = now
+        if ended is None and written(control / "status"):
+            ended = now
+        if ended is not None:
+            # The status is known, whatever keeps the machine from powering off.
+            if now - ended > limits.end:
+                return None
+        elif now - alive > limits.silence:
+            return f"was silent for {limits.silence} s"
+        elif started is None:
+            if now - begun > limits.start:
+                return f"did not start within {limits.start} s"
+        elif now - started > seconds + limits.end:
+            return f"did not end its command after {seconds} s"
+
+
+def written(file):
+    """The text of a file that the machine may have written; None if it has not."""
+    text = file.read_text().strip() if file.exists() else ""
+    return text or None
 
 
 def pass_on(pipe, stream):
