@@ -78,7 +78,10 @@ import Testing
 
     @Test(
         "other times are ignored",
-        arguments: ["", "2020-13-01T00:00:00Z", "2020-01-01 00:00:00Z", "9999-01-01T00:00:00Z", "yesterday"])
+        arguments: [
+            "", "2020-13-01T00:00:00Z", "2026-02-29T00:00:00Z", "2026-04-31T00:00:00Z", "2020-01-01 00:00:00Z",
+            "9999-01-01T00:00:00Z", "yesterday",
+        ])
     func noTimes(text: String) throws {
         let read = try offer(#""a":{"fileName":"a","size":0,"metadata":{"modified":"\#(text)"}}"#)
         #expect(read.files[0].header.modified == nil)

@@ -1,14 +1,16 @@
+internal import NearshareBase
+
 /// Times as RFC 3339 writes them: `2026-11-23T16:50:00.123Z`.
 enum RFC3339 {
     /// Nanoseconds since 1970.
-    /// - Returns: nil for another form, and for times that Int64 cannot hold.
+    /// - Returns: nil for another form, for days that do not exist, and for times that Int64 cannot hold.
     static func nanoseconds(_ text: String) -> Int64? {
         let bytes = Array(text.utf8)
         guard (20...40).contains(bytes.count), bytes[4] == 0x2d, bytes[7] == 0x2d, bytes[10] == 0x54 || bytes[10] == 0x74,
             bytes[13] == 0x3a, bytes[16] == 0x3a,
             let year = number(bytes[0..<4]), let month = number(bytes[5..<7]), let day = number(bytes[8..<10]),
             let hour = number(bytes[11..<13]), let minute = number(bytes[14..<16]), let second = number(bytes[17..<19]),
-            (1...12).contains(month), (1...31).contains(day), hour < 24, minute < 60, second <= 60
+            let date = GregorianDate(year: year, month: month, day: day), hour < 24, minute < 60, second <= 60
         else { return nil }
         var rest = bytes[19...]
         var fraction: Int64 = 0
@@ -19,7 +21,7 @@ enum RFC3339 {
             rest = rest.dropFirst(digits.count + 1)
         }
         guard let offset = offset(rest) else { return nil }
-        let seconds = days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset
+        let seconds = date.daysSince1970 * 86_400 + hour * 3600 + minute * 60 + second - offset
         let (nanoseconds, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
         return overflow ? nil : nanoseconds &+ fraction
     }
@@ -27,23 +29,17 @@ enum RFC3339 {
     /// The text of a time; nil for years of more than four digits.
     /// - Parameter nanoseconds: since 1970.
     static func text(nanoseconds: Int64) -> String? {
-        let (seconds, fraction) = divide(nanoseconds, 1_000_000_000)
-        let (days, second) = divide(seconds, 86_400)
-        let (year, month, day) = date(days)
-        guard (0...9999).contains(year) else { return nil }
+        let (seconds, fraction) = nanoseconds.flooredQuotientAndRemainder(dividingBy: 1_000_000_000)
+        let (days, second) = seconds.flooredQuotientAndRemainder(dividingBy: 86_400)
+        let date = GregorianDate(daysSince1970: days)
+        guard (0...9999).contains(date.year) else { return nil }
         let time = "\(padded(second / 3600)):\(padded(second / 60 % 60)):\(padded(second % 60))"
-        return "\(padded(year, 4))-\(padded(month))-\(padded(day))T\(time).\(padded(fraction / 1_000_000, 3))Z"
+        return "\(padded(date.year, 4))-\(padded(date.month))-\(padded(date.day))T\(time).\(padded(fraction / 1_000_000, 3))Z"
     }
 
     private static func padded(_ number: Int64, _ count: Int = 2) -> String {
         let digits = "\(number)"
         return String(repeating: "0", count: max(0, count - digits.count)) + digits
-    }
-
-    /// Divides; the remainder is not negative.
-    private static func divide(_ number: Int64, _ divisor: Int64) -> (Int64, Int64) {
-        let (quotient, remainder) = number.quotientAndRemainder(dividingBy: divisor)
-        return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)
     }
 
     /// Seconds east of Greenwich.
@@ -59,27 +55,5 @@ enum RFC3339 {
     private static func number(_ digits: ArraySlice<UInt8>) -> Int64? {
         guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return digits.reduce(0) { $0 * 10 + Int64($1 - 0x30) }
-    }
-
-    /// Days since 1970-01-01 in the Gregorian calendar.
-    private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
-        // Years begin in March, so that the leap day is the last one.
-        let year = month <= 2 ? year - 1 : year
-        let era = (year >= 0 ? year : year - 399) / 400
-        let yearOfEra = year - era * 400
-        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
-        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
-    }
-
-    /// The date in the Gregorian calendar.
-    /// - Parameter days: since 1970-01-01.
-    private static func date(_ days: Int64) -> (year: Int64, month: Int64, day: Int64) {
-        let (era, dayOfEra) = divide(days + 719_468, 146_097)
-        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        // Years begin in March, so that the leap day is the last one.
-        let month = (5 * dayOfYear + 2) / 153
-        let day = dayOfYear - (153 * month + 2) / 5 + 1
-        return (yearOfEra + era * 400 + (month >= 10 ? 1 : 0), month < 10 ? month + 3 : month - 9, day)
     }
 }

@@ -62,26 +62,13 @@ package struct PhoneFileName: Sendable, Hashable {
     /// The time as `yyyyMMdd_HHmmss`.
     private static func stamp(_ moment: WallTime, secondsFromUTC: Int) -> String {
         let seconds = moment.milliseconds / 1000 + Int64(secondsFromUTC)
-        let day = seconds >= 0 ? seconds / 86_400 : (seconds - 86_399) / 86_400
-        let time = seconds - day * 86_400
-        let (year, month, dayOfMonth) = date(daysSince1970: day)
+        let (days, time) = seconds.flooredQuotientAndRemainder(dividingBy: 86_400)
+        let date = GregorianDate(daysSince1970: days)
         func digits(_ value: Int64, _ count: Int) -> String {
             let text = String(value)
             return String(repeating: "0", count: max(0, count - text.count)) + text
         }
-        return digits(year, 4) + digits(month, 2) + digits(dayOfMonth, 2) + "_" + digits(time / 3600, 2)
+        return digits(date.year, 4) + digits(date.month, 2) + digits(date.day, 2) + "_" + digits(time / 3600, 2)
             + digits(time / 60 % 60, 2) + digits(time % 60, 2)
-    }
-
-    /// The Gregorian date, counted from a 1 March so that the leap day ends a year; 400 years have 146,097 days.
-    private static func date(daysSince1970 days: Int64) -> (year: Int64, month: Int64, day: Int64) {
-        let shifted = days + 719_468
-        let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
-        let dayOfEra = shifted - era * 146_097
-        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        let shiftedMonth = (5 * dayOfYear + 2) / 153
-        let month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
-        return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, dayOfYear - (153 * shiftedMonth + 2) / 5 + 1)
     }
 }
