@@ -101,7 +101,7 @@ final class SpoolDelivery: Sendable {
 
     private func awaitChange(timeout: Duration) async {
         if let watch, (try? await watch.awaitChange(timeout: timeout)) != nil { return }
-        // The kernel refuses a descriptor or a thread, so that nothing can be waited for.
+        // Timed: the kernel refuses a descriptor or a thread, so that nothing can be waited for.
         try? await Task.sleep(for: Self.spaceCheckInterval)
     }
 }

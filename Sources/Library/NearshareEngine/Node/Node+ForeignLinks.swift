@@ -141,7 +141,7 @@ extension Node {
                         while !Task.isCancelled {
                             let remaining = deadline() - settings.clock()
                             guard remaining > .zero else { return }
-                            // The deadline may also come nearer, with the body of a small request.
+                            // Timed: the deadline also comes nearer, with the body of a small request, and nothing signals that.
                             try? await Task.sleep(for: min(remaining, .seconds(1)))
                         }
                     })

@@ -36,7 +36,7 @@ final class AvahiPollLoop {
     /// - Parameter timeout: nil for none.
     func iterate(timeout: Duration?) {
         guard avahi_simple_poll_iterate(poll, timeout.map { DescriptorPoll.milliseconds($0) } ?? -1) < 0 else { return }
-        // For lack of memory, of which there may be some in a moment.
+        // Timed: it fails for lack of memory, of which there may be some in a moment.
         usleep(100_000)
     }
 
