@@ -47,6 +47,7 @@ package struct GolombFilter: Sendable, Hashable {
     package init(
         hashes: [UInt64], parameter: Int = GolombFilter.safeParameter, byteCount: Int = GolombFilter.requestByteCount
     ) {
+        // Safe: the program chooses both; those of a peer's filter are checked where it is read.
         precondition((1...23).contains(parameter) && byteCount <= Self.maximumByteCount)
         self.parameter = parameter
         var kept = min(hashes.count, Self.capacity(parameter: parameter, byteCount: byteCount))

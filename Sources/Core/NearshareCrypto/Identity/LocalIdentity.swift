@@ -40,6 +40,7 @@ package struct LocalIdentity: Sendable {
     /// Generates an identity.
     /// - Parameter seed: ``seedByteCount`` random bytes from the kernel.
     package init(seed: [UInt8]) {
+        // Safe: a key file of another length is rejected before.
         precondition(seed.count == Self.seedByteCount)
         // Safe: both accept any 32 bytes.
         agreementKey = try! AgreementPrivateKey(seed: seed[..<AgreementPrivateKey.byteCount], in: .guarded)

@@ -48,6 +48,7 @@ package struct ShortAuthenticationString: Sendable {
     ///   - handshakeHash: The link's handshake hash, which binds the string to the link.
     ///   - nonce: ``nonceByteCount`` fresh random bytes.
     package init(role: HandshakeRole, handshakeHash: [UInt8], nonce: [UInt8]) {
+        // Safe: the program draws it.
         precondition(nonce.count == Self.nonceByteCount)
         self.role = role
         self.handshakeHash = handshakeHash

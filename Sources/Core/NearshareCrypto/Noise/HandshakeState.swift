@@ -31,7 +31,7 @@ package struct HandshakeState: Sendable {
         pattern: HandshakePattern = .xx, role: HandshakeRole, prologue: [UInt8], staticKey: AgreementPrivateKey,
         ephemeral: [UInt8], responderKey: AgreementPublicKey? = nil
     ) {
-        // The caller decides this, never a peer's message.
+        // Safe: the caller decides this, never a peer's message.
         precondition((responderKey != nil) == (pattern.hasResponderPreMessage && role == .initiator))
         self.pattern = pattern
         self.role = role

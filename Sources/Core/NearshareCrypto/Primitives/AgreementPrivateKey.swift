@@ -16,8 +16,8 @@ package struct AgreementPrivateKey: Sendable {
         guard seed.count == Self.byteCount else { throw .wrongLength(expected: Self.byteCount, actual: seed.count) }
         let secret = SecretBytes(seed, in: memory)
         var point = [UInt8](repeating: 0, count: AgreementPublicKey.byteCount)
-        // Never fails: the base point has prime order.
         let code = secret.withPointer { crypto_scalarmult_curve25519_base(&point, $0) }
+        // Safe: it never fails, because the base point has prime order.
         precondition(code == 0)
         self.secret = secret
         publicKey = try AgreementPublicKey(point)

@@ -14,6 +14,7 @@ package enum ChaCha20Poly1305 {
     package static func seal(
         _ plaintext: [UInt8], key: SecretBytes, nonce: [UInt8], authenticating associated: [UInt8]
     ) -> [UInt8] {
+        // Safe: the lengths are constants of the callers.
         precondition(key.count == keyByteCount && nonce.count == nonceByteCount)
         return [UInt8](unsafeUninitializedCapacity: plaintext.count + tagByteCount) { buffer, count in
             var written: UInt64 = 0
@@ -46,6 +47,7 @@ package enum ChaCha20Poly1305 {
     private static func openContiguous(
         _ sealed: UnsafeBufferPointer<UInt8>, key: SecretBytes, nonce: [UInt8], authenticating associated: [UInt8]
     ) -> [UInt8]? {
+        // Safe: the lengths are constants of the callers.
         precondition(key.count == keyByteCount && nonce.count == nonceByteCount)
         guard sealed.count >= tagByteCount else { return nil }
         var code: Int32 = -1

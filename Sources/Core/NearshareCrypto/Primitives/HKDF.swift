@@ -24,6 +24,7 @@ package enum HKDF {
 
     /// The expand step alone, for keys that are uniformly random already.
     static func expand(_ key: UnsafeRawBufferPointer, info: [UInt8], byteCount: Int) -> SecretBytes {
+        // Safe: the length is a constant of the callers.
         precondition(byteCount <= 255 * HMAC.byteCount)
         return SecretBytes(byteCount: byteCount) { output in
             withErasedBytes(HMAC.byteCount) { block in

@@ -22,6 +22,7 @@ package enum HMAC {
     ///   - output: ``byteCount`` bytes, which may overlap a part.
     static func write(_ parts: [UnsafeRawBufferPointer], key: UnsafeRawBufferPointer, to output: UnsafeMutableRawBufferPointer)
     {
+        // Safe: the length is a constant of the callers.
         precondition(output.count == byteCount)
         // HMAC pads keys with zero bytes, so one zero byte is equivalent to an empty key, which may have no address.
         guard !key.isEmpty else { return withUnsafeBytes(of: UInt8(0)) { write(parts, key: $0, to: output) } }

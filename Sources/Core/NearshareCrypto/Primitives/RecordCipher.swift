@@ -39,6 +39,7 @@ package struct RecordCipher: Sendable {
 
     /// - Parameter key: ``keyByteCount`` bytes.
     package init(_ kind: Kind, key: [UInt8]) {
+        // Safe: the length is a constant of the callers.
         precondition(key.count == Self.keyByteCount)
         self.kind = kind
         self.key = SymmetricKey(data: key)
@@ -55,6 +56,7 @@ package struct RecordCipher: Sendable {
         _ plaintext: UnsafeRawBufferPointer, counter: UInt64, authenticating associated: UnsafeRawBufferPointer,
         into output: UnsafeMutableRawBufferPointer
     ) {
+        // Safe: the caller computes the room from the text.
         precondition(output.count == plaintext.count + Self.tagByteCount)
         let text = output.prefix(copying: plaintext)
         let tag = UnsafeMutableRawBufferPointer(rebasing: output[plaintext.count...])
@@ -78,6 +80,7 @@ package struct RecordCipher: Sendable {
     ) throws(CryptoError) -> Int {
         let count = sealed.count - Self.tagByteCount
         guard count >= 0 else { throw .notAuthentic }
+        // Safe: the caller computes the room from the sealed text.
         precondition(output.count >= count)
         let ciphertext = UnsafeRawBufferPointer(rebasing: sealed[..<count])
         let tag = UnsafeRawBufferPointer(rebasing: sealed[count...])
@@ -113,7 +116,7 @@ private final class KeyedCipher: @unchecked Sendable {
         let created = key.withUnsafeBytes { bytes in
             bytes.withMemoryRebound(to: UInt8.self) { nearshare_cipher_create(isAES, $0.baseAddress) }
         }
-        // Fails only where no memory is left, for which Swift's own allocations trap as well.
+        // Safe: it fails only where no memory is left, for which Swift's own allocations trap as well.
         guard let created else { preconditionFailure("no memory for a cipher") }
         cipher = created
     }
@@ -127,7 +130,7 @@ private final class KeyedCipher: @unchecked Sendable {
     ) {
         let isSealed = nearshare_cipher_seal(
             cipher, counter, text.baseAddress, text.count, tag.baseAddress, associated.baseAddress, associated.count)
-        // Fails only for texts that are longer than any record.
+        // Safe: it fails only for texts that are longer than any record.
         precondition(isSealed == 1)
     }
 

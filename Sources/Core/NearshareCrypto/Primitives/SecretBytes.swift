@@ -23,6 +23,7 @@ package final class SecretBytes: Sendable {
         switch memory {
         case .heap: storage = .allocate(byteCount: byteCount, alignment: 16)
         case .guarded:
+            // Safe: no peer chooses the length; Swift's own allocations trap as well.
             guard let start = sodium_malloc(byteCount) else { fatalError("out of memory for a key") }
             storage = UnsafeMutableRawBufferPointer(start: start, count: byteCount)
         }

@@ -62,6 +62,7 @@ struct OutgoingTransfers: Sendable {
     /// Offers content, at once or after the offers before it. The time for an answer begins when it is sent. Without ``hasRoom`` the
     /// transfer ends at once.
     mutating func offer(_ offer: TransferOffer, now: MonotonicInstant) -> [DirectReaction] {
+        // Safe: the program draws the ids, of 64 random bits.
         precondition(states[offer.id] == nil && !isWaiting(offer.id), "a transfer id is used twice")
         guard hasRoom else { return end(offer.id, .interrupted) }
         waiting.append(offer)

@@ -25,6 +25,7 @@ package struct RecordSealer: Sendable {
     package mutating func sealInPlace(_ record: UnsafeMutableRawBufferPointer, frameByteCount: Int) -> Int {
         let sealed = frameByteCount + RecordFormat.tagByteCount
         let total = RecordFormat.headerByteCount + sealed
+        // Safe: the program fills the record.
         precondition((1...RecordFormat.maximumFrameByteCount).contains(frameByteCount) && record.count >= total)
         record.storeBytes(of: UInt32(sealed).bigEndian, as: UInt32.self)
         let header = UnsafeRawBufferPointer(rebasing: record[..<RecordFormat.headerByteCount])

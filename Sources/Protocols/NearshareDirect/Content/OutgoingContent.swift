@@ -88,7 +88,7 @@ package struct OutgoingContent: Sendable {
                 let requestedCount = Int(min(UInt64(buffer.count - filled), remaining))
                 let count = try provider.read(
                     into: UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<filled + requestedCount]))
-                // Out of reach: the engine's provider, which reads files that anything may change, throws in this case.
+                // Safe: the engine's provider, which reads files that anything may change, throws in this case.
                 precondition(count > 0, "a provider must throw when an entry is shorter than its header says")
                 filled += count
                 contentByteCount = contentByteCount.addingClamped(UInt64(count))
@@ -154,7 +154,7 @@ package struct OutgoingContent: Sendable {
             state = .chunks(remaining: remaining.subtractingClamped(UInt64(count)))
             return
         }
-        // Out of reach, for the same reason as in fill(_:from:).
+        // Safe: for the same reason as in fill(_:from:).
         precondition(provider.isWithdrawn, "a provider must throw or withdraw an entry that is shorter than its header says")
         contentByteCount = contentByteCount.addingClamped(remaining)
         if let currentHeader { tally.recordWithdrawal(of: currentHeader) }

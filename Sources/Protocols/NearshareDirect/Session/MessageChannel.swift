@@ -156,6 +156,7 @@ package struct MessageChannel: Sendable {
     package mutating func append(
         _ message: SessionMessage, isUrgent: Bool = false, expiry: MonotonicInstant? = nil
     ) -> Ticket {
+        // Safe: `SessionMessage` throws for more.
         precondition(message.bytes.count <= SessionMessage.maximumByteCount)
         return sendQueue.append(message, isUrgent: isUrgent, expiry: expiry)
     }
@@ -164,6 +165,7 @@ package struct MessageChannel: Sendable {
     /// new one.
     /// - Precondition: At most ``SessionMember/maximumMetadataByteCount`` bytes.
     package mutating func setMetadata(_ metadata: [UInt8]) {
+        // Safe: the session throws for more.
         precondition(metadata.count <= SessionMember.maximumMetadataByteCount)
         ownMetadata = OwnMetadata(bytes: metadata, revision: (ownMetadata?.revision ?? 0).addingClamped(1))
     }

@@ -14,6 +14,7 @@ package struct MessageFraming: Sendable {
     /// Appends a framed message to the bytes of a stream.
     /// - Parameter message: At most ``maximumByteCount`` bytes.
     package static func append(_ message: [UInt8], to bytes: inout [UInt8]) {
+        // Safe: the type of the message throws for more.
         precondition(message.count <= maximumByteCount)
         withUnsafeBytes(of: UInt32(message.count).bigEndian) { bytes.append(contentsOf: $0) }
         bytes.append(contentsOf: message)
