@@ -1,6 +1,7 @@
 import NearshareBase
 import NearshareDirect
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Synchronization
 import Testing
@@ -80,7 +81,7 @@ func violation() {
     #expect(NodeError(DirectClosure.lost).isTransient)
 }
 
-@Suite("the parts of a node") struct NodePartsTests {
+@Suite("the parts of a node", .leavesNothing) struct NodePartsTests {
     /// A registry whose links end when they are told to.
     private struct Links {
         var registry = LinkRegistry()

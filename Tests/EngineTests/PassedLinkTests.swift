@@ -2,13 +2,14 @@ import NearshareBase
 import NearshareDirect
 import NearshareInterfaces
 import NearshareTCP
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 
 @testable import NearshareEngine
 
 /// Links that another process of the user serves in place of the node.
-@Suite("links that are passed on to another process", .timeLimit(.minutes(1))) struct PassedLinkTests {
+@Suite("links that are passed on to another process", .timeLimit(.minutes(1)), .leavesNothing) struct PassedLinkTests {
     private let stage = Stage(.tcp)
     private let transport: any StreamTransport = TCPTransport()
 

@@ -1,13 +1,14 @@
 import NearshareBase
 import NearshareDirect
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 
 @testable import NearshareCrypto
 @testable import NearshareEngine
 
-@Suite("the parts of a session") struct SessionPartsTests {
+@Suite("the parts of a session", .leavesNothing) struct SessionPartsTests {
     private let now = MonotonicInstant(nanoseconds: 0)
 
     private func peer(_ number: UInt8) -> AuthenticatedPeer {

@@ -1,11 +1,12 @@
 import FoundationEssentials
 import Nearshare
 import NearshareInterfaces
+import NearshareTestTraits
 import Testing
 
 @testable import NearshareService
 
-@Suite("the default port") struct DefaultPortTests {
+@Suite("the default port", .leavesNothing) struct DefaultPortTests {
     private let stage = ServiceStage()
 
     /// The settings of two nodes of one user.

@@ -4,6 +4,7 @@ import Logging
 import Nearshare
 import NearshareInterfaces
 import NearshareService
+import NearshareTestTraits
 import NearshareTesting
 import Synchronization
 import Testing
@@ -56,7 +57,7 @@ struct PeerDiagnosisTests {
     }
 }
 
-@Suite("what the doctor finds out about this machine")
+@Suite("what the doctor finds out about this machine", .leavesNothing)
 struct MachineDiagnosisTests {
     private final class Findings: Sendable {
         private let findings = Mutex<[MachineDiagnosis.Finding]>([])

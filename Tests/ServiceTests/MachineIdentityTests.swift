@@ -4,10 +4,11 @@ import NearshareBase
 import NearshareEngine
 import NearshareInterfaces
 import NearshareStorage
+import NearshareTestTraits
 import NearshareTesting
 import Testing
 
-@Suite struct MachineIdentityTests {
+@Suite(.leavesNothing) struct MachineIdentityTests {
     private let scratch = ScratchFolder()
 
     private func machine(_ identity: MachineIdentity) throws -> LocalMachine {

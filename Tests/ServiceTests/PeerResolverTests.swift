@@ -1,5 +1,6 @@
 import Nearshare
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Synchronization
 import Testing
@@ -34,7 +35,7 @@ final class FindingNode: NodeClient {
     func events() async throws(ControlFailure) -> AsyncStream<ControlEvent> { AsyncStream { $0.finish() } }
 }
 
-@Suite("finding the peer that a text means", .timeLimit(.minutes(1)))
+@Suite("finding the peer that a text means", .timeLimit(.minutes(1)), .leavesNothing)
 struct PeerResolverTests {
     private let stage = ServiceStage()
     private let reporter = EventRecorder()

@@ -2,6 +2,7 @@ import Glibc
 import Logging
 import Nearshare
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Synchronization
 import Testing
@@ -178,7 +179,7 @@ private final class HotspotDisplay: PromptDisplay {
     }
 }
 
-@Suite("a hotspot for a transfer over Bluetooth", .timeLimit(.minutes(2)))
+@Suite("a hotspot for a transfer over Bluetooth", .timeLimit(.minutes(2)), .leavesNothing)
 struct TransferHotspotTests {
     private static let office = WiFiPlan(interface: "wlan0", replacedConnection: "Office", sharedConnection: nil)
     private static let size = 12 << 20

@@ -1,6 +1,7 @@
 import Glibc
 import Nearshare
 import NearshareInterfaces
+import NearshareTestTraits
 import NearshareTesting
 import Synchronization
 import Testing
@@ -8,7 +9,7 @@ import Testing
 @testable import NearshareService
 @testable import NearshareStorage
 
-@Suite("a folder of which files vanish after it was accepted", .timeLimit(.minutes(1)))
+@Suite("a folder of which files vanish after it was accepted", .timeLimit(.minutes(1)), .leavesNothing)
 struct WithdrawnFilesTests {
     private let stage = ServiceStage()
     private let reporter = EventRecorder()
