@@ -6,10 +6,12 @@ import Testing
 
 @Suite struct BlueZTests {
     @Test("the daemon's version is part of the adapter's modalias") func versions() {
-        #expect(BlueZVersion(modalias: "usb:v1D6Bp0246d0542") == BlueZVersion(5, 66))
-        #expect(BlueZVersion(modalias: "usb:v1D6Bp0246d0545") == BlueZVersion(5, 69))
+        #expect(BlueZVersion(modalias: "usb:v1D6Bp0246d0542") == BlueZVersion(major: 5, minor: 66))
+        #expect(BlueZVersion(modalias: "usb:v1D6Bp0246d0545") == BlueZVersion(major: 5, minor: 69))
         #expect(BlueZVersion(modalias: "bluetooth:v004Cp0001d0100") == nil)
-        #expect(BlueZVersion(5, 66) < .acceptingLongWrites && !(BlueZVersion(5, 72) < .acceptingLongWrites))
+        #expect(
+            BlueZVersion(major: 5, minor: 66) < .acceptingLongWrites
+                && !(BlueZVersion(major: 5, minor: 72) < .acceptingLongWrites))
     }
 
     @Test("the requested adapter is found, or else the first that is powered on") func adapters() throws {

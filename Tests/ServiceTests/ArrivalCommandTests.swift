@@ -23,9 +23,9 @@ import Testing
             scratch("elsewhere/folder/x"), scratch("elsewhere/../inbox/x"), "PYTHONPATH=\(inbox)", "--script=\(inbox)/x",
             "PATH=/usr/bin:\(inbox)",
         ]
-        for word in inside { #expect(ArrivalCommand.leadsInto(inbox, word), "\(word)") }
+        for word in inside { #expect(ArrivalCommand.doesWord(word, leadInto: inbox), "\(word)") }
         for word in ["sh", "-c", "/bin/sh", "echo", scratch("elsewhere/handler.sh"), "\(inbox)-2/x", "a=b", ""] {
-            #expect(!ArrivalCommand.leadsInto(inbox, word), "\(word)")
+            #expect(!ArrivalCommand.doesWord(word, leadInto: inbox), "\(word)")
         }
     }
 
@@ -36,11 +36,11 @@ import Testing
         mkdir(inbox, 0o700)
         for name in ["\u{ff9e}x", "\u{1f3fb}.png", "plain"] {
             close(open("\(inbox)/\(name)", O_CREAT | O_WRONLY, 0o600))
-            #expect(ArrivalCommand.isInside("\(inbox)/\(name)", inbox))
-            #expect(ArrivalCommand.leadsInto(inbox, "\(inbox)/\(name)"))
+            #expect(ArrivalCommand.isPath("\(inbox)/\(name)", inside: inbox))
+            #expect(ArrivalCommand.doesWord("\(inbox)/\(name)", leadInto: inbox))
             #expect("\(inbox)/\(name)".nameInParent.unicodeScalars.elementsEqual(name.unicodeScalars))
         }
-        #expect(!ArrivalCommand.isInside("\(inbox)/..", inbox) && !ArrivalCommand.isInside("\(inbox)-2/x", inbox))
+        #expect(!ArrivalCommand.isPath("\(inbox)/..", inside: inbox) && !ArrivalCommand.isPath("\(inbox)-2/x", inside: inbox))
     }
 
     @Test("L1: a relative path, which could be an option of the command, is not in the inbox") func relativePaths() {
@@ -49,7 +49,7 @@ import Testing
         mkdir(inbox, 0o700)
         close(open("\(inbox)/-o", O_CREAT | O_WRONLY, 0o600))
         let relative = String(repeating: "../", count: 40) + inbox.dropFirst() + "/-o"
-        #expect(!ArrivalCommand.isInside(relative, inbox) && ArrivalCommand.isInside("\(inbox)/-o", inbox))
+        #expect(!ArrivalCommand.isPath(relative, inside: inbox) && ArrivalCommand.isPath("\(inbox)/-o", inside: inbox))
     }
 
     @Test("R8: items of one source leave room for the commands of others, whatever its keys") func shares() throws {

@@ -163,7 +163,7 @@ struct NotificationTests {
     func markup() {
         let hostile = "<b>a</b> & <img src='x'/> \"q\"\u{1b}\u{202e}\n"
         var notification = DesktopNotification(hostile, [hostile, "b"], category: "transfer")
-        notification.actions = [.init(DesktopNotification.replyKey, "Reply"), .init("open", "Open")]
+        notification.actions = [.init(key: DesktopNotification.replyKey, label: "Reply"), .init(key: "open", label: "Open")]
         notification.progress = 42
         #expect(notification.summary == "<b>a</b> & <img src='x'/> \"q\"\\u{1b}\\u{202e}\\u{a}")
         let plain = notification.arguments(

@@ -73,11 +73,11 @@ enum NetworkManager: DBusService {
         static let protectedAccessPoint: Capabilities = [.accessPoint, .rsn, .ccmp]
     }
 
-    static func getAll(_ path: String, _ interface: String) -> DBusMethodCall {
+    static func getAll(_ path: String, interface: String) -> DBusMethodCall {
         call("GetAll", of: properties, at: path, with: [.string(interface)])
     }
 
-    static func get(_ path: String, _ interface: String, _ property: String) -> DBusMethodCall {
+    static func get(_ property: String, of path: String, interface: String) -> DBusMethodCall {
         call("Get", of: properties, at: path, with: [.string(interface), .string(property)])
     }
 }

@@ -61,26 +61,26 @@ final class NetworkManagerClient: EventLoop {
 
     /// Reads the properties on which a hotspot depends.
     static func facts(over bus: DBusConnection) throws(WiFiError) -> WiFiFacts {
-        func properties(_ path: String, _ interface: String) throws(DBusError) -> [String: DBusValue] {
-            try bus.call(NetworkManager.getAll(path, interface), timeout: timeout).dictionary() ?? [:]
+        func properties(_ path: String, interface: String) throws(DBusError) -> [String: DBusValue] {
+            try bus.call(NetworkManager.getAll(path, interface: interface), timeout: timeout).dictionary() ?? [:]
         }
         /// An object that has gone since it was listed has no properties.
-        func optionalProperties(_ path: String, _ interface: String) -> [String: DBusValue] {
-            path == NetworkManager.noObject ? [:] : (try? properties(path, interface)) ?? [:]
+        func optionalProperties(_ path: String, interface: String) -> [String: DBusValue] {
+            path == NetworkManager.noObject ? [:] : (try? properties(path, interface: interface)) ?? [:]
         }
         var facts = WiFiFacts()
         do throws(DBusError) {
-            let manager = try properties(NetworkManager.path, NetworkManager.name)
+            let manager = try properties(NetworkManager.path, interface: NetworkManager.name)
             facts.isNetworkingEnabled = manager["NetworkingEnabled"]?.bool ?? true
             facts.isWirelessEnabled = manager["WirelessEnabled"]?.bool ?? true
             facts.isWirelessHardwareEnabled = manager["WirelessHardwareEnabled"]?.bool ?? true
             for path in manager["Devices"]?.strings ?? [] {
-                let device = optionalProperties(path, NetworkManager.device)
+                let device = optionalProperties(path, interface: NetworkManager.device)
                 guard device["DeviceType"]?.integer == NetworkManager.wifiDeviceType, let name = device["Interface"]?.string
                 else { continue }
-                let wireless = optionalProperties(path, NetworkManager.wireless)
+                let wireless = optionalProperties(path, interface: NetworkManager.wireless)
                 let active = optionalProperties(
-                    device["ActiveConnection"]?.string ?? NetworkManager.noObject, NetworkManager.activeConnection)
+                    device["ActiveConnection"]?.string ?? NetworkManager.noObject, interface: NetworkManager.activeConnection)
                 let connection = active["Id"]?.string.map {
                     WiFiFacts.Connection(name: $0, profile: active["Connection"]?.string ?? NetworkManager.noObject)
                 }
@@ -91,7 +91,7 @@ final class NetworkManagerClient: EventLoop {
                             rawValue: wireless["WirelessCapabilities"]?.integer ?? 0), connection: connection))
             }
             let primary = optionalProperties(
-                manager["PrimaryConnection"]?.string ?? NetworkManager.noObject, NetworkManager.activeConnection)
+                manager["PrimaryConnection"]?.string ?? NetworkManager.noObject, interface: NetworkManager.activeConnection)
             facts.uplink = primary["Id"]?.string.map {
                 WiFiFacts.Uplink(name: $0, devices: primary["Devices"]?.strings ?? [])
             }
@@ -221,11 +221,11 @@ final class NetworkManagerClient: EventLoop {
 
     /// Finds the address through the object that has the connection's IPv4 configuration.
     private func readAddress(of connection: String) {
-        call(NetworkManager.get(connection, NetworkManager.activeConnection, "Ip4Config")) { client, reply in
+        call(NetworkManager.get("Ip4Config", of: connection, interface: NetworkManager.activeConnection)) { client, reply in
             guard let path = (try? reply.get())?.value()?.string, path != NetworkManager.noObject else {
                 return client.machine.addressFound(nil, now: client.clock())
             }
-            client.call(NetworkManager.get(path, NetworkManager.addresses, "AddressData")) { client, reply in
+            client.call(NetworkManager.get("AddressData", of: path, interface: NetworkManager.addresses)) { client, reply in
                 var address: IPAddress?
                 if case .dictionaries(let list)? = (try? reply.get())?.value() {
                     address = list.first?["address"]?.string.flatMap { IPAddress(text: $0) }

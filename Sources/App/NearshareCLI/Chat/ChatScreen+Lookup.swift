@@ -126,7 +126,7 @@ extension ChatScreen {
 
     /// Keeps the lines for a peer that the node has not found, until it is in range.
     /// - Parameter reason: escaped for a terminal.
-    mutating func waitForPeer(_ name: String, _ reason: String, at now: WallTime) {
+    mutating func waitForPeer(_ name: String, because reason: String, at now: WallTime) {
         guard let index = views.index(ofOpenLookup: name), var lookup = views[index].lookup, lookup.isRunning else { return }
         (lookup.isRunning, lookup.isWaiting) = (false, true)
         views[index].setLookup(lookup)

@@ -26,7 +26,7 @@ extension ChatScreen {
                 endLookup(ofBlocked: name, at: now)
                 return []
             case .lookup(let name) where failure.kind == .peerNotFound:
-                waitForPeer(name, TextLayout.sanitized(failure.description), at: now)
+                waitForPeer(name, because: TextLayout.sanitized(failure.description), at: now)
                 return []
             // A repeated search: the user knows that the peer is waited for.
             case .lookup(let name) where views.openLookups.contains { $0.name == name && !$0.isRunning }: return []

@@ -34,7 +34,7 @@ package struct DesktopNotification: Sendable, Hashable {
         package var key: String
         package var label: String
 
-        package init(_ key: String, _ label: String) {
+        package init(key: String, label: String) {
             (self.key, self.label) = (key, label)
         }
     }

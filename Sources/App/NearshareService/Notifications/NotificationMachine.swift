@@ -107,7 +107,7 @@ package struct NotificationMachine: Sendable {
         switch event {
         case .prompt(let prompt):
             var notification = DesktopNotification(prompt.title, prompt.lines, category: "transfer")
-            notification.actions = [.init(Self.yesKey, prompt.yes), .init(Self.noKey, prompt.no)]
+            notification.actions = [.init(key: Self.yesKey, label: prompt.yes), .init(key: Self.noKey, label: prompt.no)]
             notification.staysOpen = true
             return show(notification, about: .prompt(prompt.number))
         case .promptEnded(let number): return close(.prompt(number))
@@ -158,16 +158,16 @@ package struct NotificationMachine: Sendable {
             notification = DesktopNotification("message\(sender)", [beginning], category: "im.received")
         case .voiceNote(let duration):
             notification = DesktopNotification("voice note\(sender)", [duration.asClock], category: "transfer.complete")
-            notification.actions = [.init(Self.playKey, "Play"), .init(Self.folderKey, "Open folder")]
+            notification.actions = [.init(key: Self.playKey, label: "Play"), .init(key: Self.folderKey, label: "Open folder")]
         case .file(let startsPrograms):
             notification = DesktopNotification(
                 "received \(arrival.name)\(sender)", [byteCount.formattedByteCount], category: "transfer.complete")
-            notification.actions = [.init(Self.folderKey, "Open folder")]
-            if !startsPrograms { notification.actions.insert(.init(Self.openKey, "Open"), at: 0) }
+            notification.actions = [.init(key: Self.folderKey, label: "Open folder")]
+            if !startsPrograms { notification.actions.insert(.init(key: Self.openKey, label: "Open"), at: 0) }
         case .folder:
             notification = DesktopNotification(
                 "received \(arrival.name)\(sender)", [byteCount.formattedByteCount], category: "transfer.complete")
-            notification.actions = [.init(Self.folderKey, "Open folder")]
+            notification.actions = [.init(key: Self.folderKey, label: "Open folder")]
         }
         if items.startsPrograms {
             notification.lines.append("careful: \(count > 1 ? "one" : "it") can start programs when opened")
@@ -194,7 +194,7 @@ package struct NotificationMachine: Sendable {
             "message from \(name)\(trust)",
             lines.prefix(Self.maximumTextLines).map { TerminalText.escaped(String($0), columns: 240) } + more,
             category: "im.received")
-        notification.actions = [.init(DesktopNotification.replyKey, "Reply")]
+        notification.actions = [.init(key: DesktopNotification.replyKey, label: "Reply")]
         return show(notification, about: .chat(peer))
     }
 

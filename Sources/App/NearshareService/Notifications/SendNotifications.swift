@@ -141,7 +141,7 @@ package final class SendNotifications: Reporter {
         var notification = DesktopNotification(subject, lines + more, category: category)
         notification.progress = progress
         notification.staysOpen = !isLast
-        if !isLast { notification.actions = [.init(Self.cancelKey, "Cancel")] }
+        if !isLast { notification.actions = [.init(key: Self.cancelKey, label: "Cancel")] }
         continuation.yield(.notification(notification))
     }
 

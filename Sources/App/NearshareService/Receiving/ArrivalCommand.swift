@@ -181,11 +181,11 @@ package final class ArrivalCommand: Reporter {
         WorkerRoutine(isConfined: false) { socket, output in
             {
                 guard let arrival = try? JSONDecoder().decode(Arrival.self, from: Data(readAll(from: socket))),
-                    isInside(arrival.path, inbox), let output
+                    isPath(arrival.path, inside: inbox), let output
                 else { return }
                 // A file of that name may have arrived since the command began.
                 let outcome =
-                    words.contains { leadsInto(inbox, $0) }
+                    words.contains { doesWord($0, leadInto: inbox) }
                     ? .notStarted(code: EPERM) : execute(words + [arrival.path], arrival.details, output: output)
                 guard let answer = try? JSONEncoder().encode(outcome) else { return }
                 try? DescriptorIO.sendAll(Array(answer), to: socket)
@@ -194,7 +194,7 @@ package final class ArrivalCommand: Reporter {
     }
 
     /// Whether an absolute path denotes a file or folder directly or deeper in a directory, without a link on the way out of it.
-    package static func isInside(_ path: String, _ directory: String) -> Bool {
+    package static func isPath(_ path: String, inside directory: String) -> Bool {
         // A relative one could be an option of the command.
         guard path.utf8.first == UInt8(ascii: "/"), !path.utf8.contains(0), let folder = path.pathOfParent,
             let root = resolved(directory), let parent = resolved("\(folder)/"), parent.isPath(inside: root)
@@ -205,7 +205,7 @@ package final class ArrivalCommand: Reporter {
     }
 
     /// Whether a word of a command names something in a directory: itself, where a link leads, or what may be created there.
-    package static func leadsInto(_ directory: String, _ word: String) -> Bool {
+    package static func doesWord(_ word: String, leadInto directory: String) -> Bool {
         guard let root = resolved(directory) else { return false }
         // A path may follow the name of an option or of a variable.
         let value = word.unicodeScalars.firstIndex(of: "=").map { String(word.unicodeScalars[$0...].dropFirst()) }

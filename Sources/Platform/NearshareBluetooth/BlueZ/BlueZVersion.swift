@@ -3,14 +3,14 @@ struct BlueZVersion: Sendable, Hashable, Comparable, CustomStringConvertible {
     let major: Int
     let minor: Int
 
-    init(_ major: Int, _ minor: Int) {
+    init(major: Int, minor: Int) {
         self.major = major
         self.minor = minor
     }
 
     init?(modalias: String) {
         guard modalias.hasPrefix("usb:v1D6Bp0246d"), let code = UInt16(modalias.suffix(4), radix: 16) else { return nil }
-        self.init(Int(code >> 8), Int(code & 0xFF))
+        self.init(major: Int(code >> 8), minor: Int(code & 0xFF))
     }
 
     var description: String { "\(major).\(minor)" }
@@ -18,5 +18,5 @@ struct BlueZVersion: Sendable, Hashable, Comparable, CustomStringConvertible {
     static func < (one: Self, other: Self) -> Bool { (one.major, one.minor) < (other.major, other.minor) }
 
     /// Earlier versions reject writes of more than 510 bytes, and drop unconfirmed ones without an error.
-    static let acceptingLongWrites = BlueZVersion(5, 69)
+    static let acceptingLongWrites = BlueZVersion(major: 5, minor: 69)
 }

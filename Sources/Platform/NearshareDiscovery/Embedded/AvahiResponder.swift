@@ -83,7 +83,7 @@ final class AvahiResponder: EventLoop, BrowserOwner {
         guard service.advertisement.txt != txt else { return }
         service.advertisement.txt = txt
         guard let server, let group = service.group, avahi_s_entry_group_is_empty(group) == 0 else { return }
-        try check(service.addText(server, group, flags: AVAHI_PUBLISH_UPDATE), "update the advertisement")
+        try check(service.addText(to: group, of: server, flags: AVAHI_PUBLISH_UPDATE), "update the advertisement")
     }
 
     func withdraw(_ id: UInt64) {
@@ -100,7 +100,7 @@ final class AvahiResponder: EventLoop, BrowserOwner {
         guard let group = service.group else { throw error(avahi_server_errno(server), "advertise") }
         guard avahi_s_entry_group_is_empty(group) != 0 else { return }
         do throws(DiscoveryError) {
-            try check(service.addRecords(server, group), "advertise")
+            try check(service.addRecords(to: group, of: server), "advertise")
             try check(avahi_s_entry_group_commit(group), "advertise")
         } catch {
             avahi_s_entry_group_free(group)

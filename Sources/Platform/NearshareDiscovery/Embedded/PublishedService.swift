@@ -17,7 +17,7 @@ final class PublishedService {
 
     /// Adds PTR records for browsing, SRV and TXT for resolving (RFC 6763, sections 4 to 6 and 9).
     /// - Returns: 0, or avahi's error number.
-    func addRecords(_ server: OpaquePointer, _ group: OpaquePointer) -> Int32 {
+    func addRecords(to group: OpaquePointer, of server: OpaquePointer) -> Int32 {
         let host = String(cString: avahi_server_get_host_name_fqdn(server))
         var code = add(named: type, type: AVAHI_DNS_TYPE_PTR, flags: [], to: group, of: server) {
             $0.data.ptr.name = avahi_strdup(self.name)
@@ -35,10 +35,10 @@ final class PublishedService {
                 $0.data.srv.name = avahi_strdup(host)
             }
         }
-        return code == 0 ? addText(server, group) : code
+        return code == 0 ? addText(to: group, of: server) : code
     }
 
-    func addText(_ server: OpaquePointer, _ group: OpaquePointer, flags: AvahiPublishFlags? = nil) -> Int32 {
+    func addText(to group: OpaquePointer, of server: OpaquePointer, flags: AvahiPublishFlags? = nil) -> Int32 {
         let flags = Self.unique + [flags].compactMap(\.self)
         return add(named: name, type: AVAHI_DNS_TYPE_TXT, flags: flags, to: group, of: server) { record in
             // Each string is prepended to the list, which avahi writes from its end.
