@@ -27,8 +27,8 @@ struct PeerTextTests {
     func emptyMeansNobody(_ text: String) throws {
         let id = try #require(PeerID(hex: "0123456789abcdef"))
         let peer = NearbyPeer(id: id, name: try DisplayName("anna"), addresses: [])
-        #expect(NearbyPeerTable.find(text, among: [id: peer]) == .none)
-        #expect(NearbyPeerTable.find("an", among: [id: peer]) == .one(peer, isExact: false))
+        #expect(NameSelection(of: text, among: [peer]) == .none)
+        #expect(NameSelection(of: "an", among: [peer]) == .one(peer, isExact: false))
     }
 
     @Test(

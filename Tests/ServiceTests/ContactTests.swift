@@ -29,7 +29,7 @@ func verifiedUnderTheNameOfAnother() throws {
 }
 
 @Suite("the peer that a text means")
-struct NameMatchTests {
+struct NamedKeyTests {
     private let stage = ServiceStage()
 
     private func find(_ text: String) throws -> Fingerprint? {
@@ -134,7 +134,7 @@ struct NameMatchTests {
             let known = [(0x4f, name), (0xb2, "ben")].map { byte, name in
                 NamedKey(fingerprint: fingerprint(byte), name: DisplayName(truncating: name)!)
             }
-            return NameMatch.withIDPrefix(text, amongKnown: known).map(\.fingerprint)
+            return NameSelection.withIDPrefix(text, amongKnown: known).map(\.fingerprint)
         }
         for text in ["4f4f", "4F4F4", "4f4f4f4f4f4f4f4"] { #expect(try found(text) == [fingerprint(0x4f)], "\(text)") }
         for text in ["", "4f4", "4f4e", "4f4g", "4f4f4f4f4f4f4f4f", "١٢٣٤"] { #expect(try found(text).isEmpty, "\(text)") }
@@ -432,6 +432,12 @@ struct ContactSnapshotTests {
             #expect(failure?.kind == .ambiguous)
             for peer in [anna, ben] { #expect(failure?.description.contains(peer.peerID.hex) == true) }
         }
+        // Several names that begin so do not end the wait either.
+        let several = try self.snapshot(nearby: [(ben, "annalise"), (cleo, "annabel")]) { trust, _ in
+            try introduce(anna, "anna", to: &trust)
+            trust.rename(anna.fingerprint, to: nil)
+        }
+        #expect(try several.contact(named: "anna", with: []) == nil)
     }
 
     @Test(

@@ -246,11 +246,11 @@ extension ChatScreen {
         guard !name.isEmpty else { return requirePeer("this", at: now) }
         // A blocked peer, which no list shows, does not make another peer's name ambiguous.
         let shown = contacts.values.filter { !$0.trustStatus.isBlocked }
-        let begun = NameMatch.withIDPrefix(name, amongKnown: shown.filter(\.trustStatus.isKnown))
+        let begun = NameSelection.withIDPrefix(name, amongKnown: shown.filter(\.trustStatus.isKnown))
         if begun.count == 1 { return begun[0].id }
-        switch begun.isEmpty ? NameMatch(of: name, among: shown) : .several(begun) {
-        case .one(let contact): return contact.id
-        case .several(let several): addNotice(NameMatch.ambiguity(of: name, several), at: now)
+        switch begun.isEmpty ? NameSelection(of: name, among: shown) : .several(begun) {
+        case .one(let contact, _): return contact.id
+        case .several(let several): addNotice(NameSelection.ambiguity(of: name, several), at: now)
         case .none:
             if let id = PeerID(hex: name) { return id }
             addNotice("\(TerminalText.escaped(name, columns: 40)) is not in the list of /who; use the id", at: now)

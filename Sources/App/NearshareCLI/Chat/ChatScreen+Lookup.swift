@@ -42,7 +42,7 @@ extension ChatScreen {
             Self.isKnown(contact) || announcedPeers.contains(contact.id)
                 || views.index(of: .peer(contact.id)).map { views[$0].hasLocalMessages } ?? false
         }
-        let selected = NameMatch(of: name, among: known).candidates + NameMatch.withIDPrefix(name, amongKnown: known)
+        let selected = NameSelection(of: name, among: known).peers + NameSelection.withIDPrefix(name, amongKnown: known)
         return Set(selected.map(\.id)).union(announcedPeers.peers(named: name))
     }
 
@@ -193,7 +193,7 @@ extension ChatScreen {
         let shown = TerminalText.escaped(name, columns: 40)
         let unsent = lines.map { "; not sent: \(TerminalText.escaped($0, columns: 200))" }.joined()
         // A name that is shown escaped or cut selects no peer.
-        let owners = NameMatch(of: name, among: contacts.values.filter(\.trustStatus.isBlocked)).candidates
+        let owners = NameSelection(of: name, among: contacts.values.filter(\.trustStatus.isBlocked)).peers
         let selector: String? = shown == name ? name : owners.count == 1 ? owners.first?.id.hex : nil
         let advice = selector.map { "/unblock \($0)" } ?? "/unblock it by its id, which `nearshare peers` lists"
         let notice = "\(shown) is blocked; \(advice)\(unsent)"

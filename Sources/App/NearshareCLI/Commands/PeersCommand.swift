@@ -121,7 +121,8 @@ extension PeersVerifyCommand {
     /// Rejects a phone in the mesh of the running node: its app shows no short code.
     private func rejectPhone(on machine: LocalMachine) async throws {
         let contacts = (try? await withRunningNode(of: machine) { try await $0.contacts() }) ?? []
-        guard case .one(let contact) = NameMatch(of: peer, among: contacts.filter(\.isNear)), contact.software == .phone else {
+        guard case .one(let contact, _) = NameSelection(of: peer, among: contacts.filter(\.isNear)), contact.software == .phone
+        else {
             return
         }
         throw CommandFailure(

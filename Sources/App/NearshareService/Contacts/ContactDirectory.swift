@@ -71,7 +71,7 @@ package struct ContactDirectory: Sendable {
         } catch NodeError.ambiguous(let text, let peers) {
             // Blocked peers are among them, and make no name ambiguous.
             if let known = try await knownContact(text) { return try await settled(known, selectedBy: text, timeout: timeout) }
-            throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, try snapshot().contacts(peers.map(\.id))))
+            throw ControlFailure(.ambiguous, NameSelection.ambiguity(of: text, try snapshot().contacts(peers.map(\.id))))
         } catch NodeError.notFound(let text, let nearby) {
             // A final check: a short timeout does not wait for BlueChat.
             if let contact = try snapshot().blueChatPeer(named: text) { return contact }
@@ -150,7 +150,7 @@ package struct ContactDirectory: Sendable {
     /// - Throws: ``ControlFailure`` when several known peers' ids begin so.
     package func wholeID(of text: String) throws -> String {
         let peers = try machine.trust.read().peers(withIDPrefix: text)
-        guard peers.count < 2 else { throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, peers)) }
+        guard peers.count < 2 else { throw ControlFailure(.ambiguous, NameSelection.ambiguity(of: text, peers)) }
         return peers.first?.id.hex ?? text
     }
 

@@ -118,26 +118,27 @@ package struct ContactSnapshot: Sendable {
             try trust.requireUnambiguous(key.name, key.id, selectedBy: text)
             let others = candidates.filter { $0.id != key.id && $0.name.claimed.lowercased() == text.lowercased() }
             if !others.isEmpty, !trust.isWholeName(text, of: key.name, key.id) {
-                throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, [contact(key.id)] + others))
+                throw ControlFailure(.ambiguous, NameSelection.ambiguity(of: text, [contact(key.id)] + others))
             }
             return contact(key.id)
         }
         let listed = trust.peersListed(as: text)
         let owned = candidates.filter { nameOwner(of: $0) == nil }
-        let found = try match(text, among: owned) ?? owned.first { listed.count == 1 && listed.contains($0.id) }
-        // The known peer with this whole name is waited for.
+        let known = listed.count == 1 ? listed : []
+        let found = try match(text, among: owned, knownAs: known)
+        // A known peer with this whole name is waited for.
         if let found, !listed.isEmpty, !trust.isWholeName(text, of: found.name, found.id) { return nil }
         if let found, !trusted.isEmpty, !trusted.contains(where: { $0.id == found.id }) {
-            throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, trusted))
+            throw ControlFailure(.ambiguous, NameSelection.ambiguity(of: text, trusted))
         }
         if let found {
             try requireUnambiguous(found, selectedBy: text)
             // A peer that only a rule has accepted may have come first with the name (K2).
             let others = candidates.filter { $0.isNear && $0.id != found.id && SharedName.areEqual($0.name, found.name) }
             if !others.isEmpty, let known = fingerprint(of: found.id), !trust.isContact(known), PeerID(hex: text) == nil {
-                throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, [found] + others))
+                throw ControlFailure(.ambiguous, NameSelection.ambiguity(of: text, [found] + others))
             }
-        } else if let other = try match(text, among: candidates) {
+        } else if let other = try match(text, among: candidates, knownAs: known) {
             try requireUnambiguous(other, selectedBy: text)
         }
         return found
@@ -170,7 +171,9 @@ package struct ContactSnapshot: Sendable {
         let known = contacts(trust.entries.keys.map(\.peerID))
         if let id = PeerID(hex: text) { return known.first { $0.id == id } }
         let all = known + contacts(presence.ids.subtracting(known.map(\.id)))
-        guard case .one(let contact) = NameMatch(of: text, among: all) else { return nil }
+        guard case .one(let contact, _) = NameSelection(of: text, among: all, knownAs: trust.peersListed(as: text)) else {
+            return nil
+        }
         return contact
     }
 
@@ -187,17 +190,17 @@ package struct ContactSnapshot: Sendable {
         if let key = try match(text, among: listed) { return key }
         if let key = try match(text, among: renamed) { return key }
         let found = trust.peers(withIDPrefix: text).filter { key in listed.contains { $0.fingerprint == key.fingerprint } }
-        guard found.count < 2 else { throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, found)) }
+        guard found.count < 2 else { throw ControlFailure(.ambiguous, NameSelection.ambiguity(of: text, found)) }
         return found.first
     }
 
     private func match<Candidate: NamedPeer>(
-        _ text: String, among candidates: [Candidate]
+        _ text: String, among candidates: [Candidate], knownAs ids: Set<PeerID> = []
     ) throws(ControlFailure) -> Candidate? {
-        switch NameMatch(of: text, among: candidates) {
+        switch NameSelection(of: text, among: candidates, knownAs: ids) {
         case .none: return nil
-        case .one(let candidate): return candidate
-        case .several(let several): throw ControlFailure(.ambiguous, NameMatch.ambiguity(of: text, several))
+        case .one(let candidate, _): return candidate
+        case .several(let several): throw ControlFailure(.ambiguous, NameSelection.ambiguity(of: text, several))
         }
     }
 

@@ -63,7 +63,7 @@ package struct FriendResolver: Sendable {
             let found = try await authenticate()
             guard found.fingerprint == known.fingerprint else {
                 let other = NamedKey(fingerprint: found.fingerprint, name: found.name)
-                throw CommandFailure(.peerNotFound, NameMatch.ambiguity(of: text, [key, other]))
+                throw CommandFailure(.peerNotFound, NameSelection.ambiguity(of: text, [key, other]))
             }
             return .authenticated(found)
         } catch let error as NodeError {
@@ -82,10 +82,10 @@ package struct FriendResolver: Sendable {
     /// The peer that the running node has in the mesh; nil where there is none, or no node runs.
     private func contactInRange(_ text: String) async throws -> Contact? {
         let contacts = try await withRunningNode(of: machine) { try await $0.contacts() } ?? []
-        switch NameMatch(of: text, among: contacts.filter { $0.isNear && $0.software != .blueChat }) {
+        switch NameSelection(of: text, among: contacts.filter { $0.isNear && $0.software != .blueChat }) {
         case .none: return nil
-        case .one(let contact): return contact
-        case .several(let several): throw CommandFailure(.peerNotFound, NameMatch.ambiguity(of: text, several))
+        case .one(let contact, _): return contact
+        case .several(let several): throw CommandFailure(.peerNotFound, NameSelection.ambiguity(of: text, several))
         }
     }
 }

@@ -39,11 +39,11 @@ package struct NamedKey: Sendable, Hashable, NamedPeer {
     package static func find(_ text: String, among keys: [NamedKey]) throws(CommandFailure) -> NamedKey? {
         let wanted = text.lowercased()
         if let key = keys.first(where: { $0.fingerprint.hex == wanted }) { return key }
-        switch NameMatch(of: text, among: keys) {
+        switch NameSelection(of: text, among: keys) {
         case .none: return nil
-        case .one(let key): return key
+        case .one(let key, _): return key
         case .several(let several):
-            throw CommandFailure(.peerNotFound, NameMatch.ambiguity(of: text, several))
+            throw CommandFailure(.peerNotFound, NameSelection.ambiguity(of: text, several))
         }
     }
 }
@@ -112,7 +112,7 @@ extension TrustStore {
 
     private func peers(named text: String, where isWanted: (Entry) -> Bool) -> [NamedKey] {
         let wanted = entries.filter { $0.value.trust != .blocked && isWanted($0.value) }
-        return NameMatch(of: text, among: wanted.map { NamedKey(($0.key, $0.value)) }).candidates
+        return NameSelection(of: text, among: wanted.map { NamedKey(($0.key, $0.value)) }).peers
     }
 
     /// The known peers that a text selects: by the names in the list of known peers, or by the beginning of their ids.
@@ -120,9 +120,9 @@ extension TrustStore {
         Set((peers(named: text) { _ in true } + peers(withIDPrefix: text)).map(\.id))
     }
 
-    /// The known peers whose ids begin with a text, see ``NameMatch/withIDPrefix(_:amongKnown:)``.
+    /// The known peers whose ids begin with a text, see ``NameSelection/withIDPrefix(_:amongKnown:)``.
     package func peers(withIDPrefix text: String) -> [NamedKey] {
-        NameMatch.withIDPrefix(text, amongKnown: entries.map { NamedKey(($0.key, $0.value)) })
+        NameSelection.withIDPrefix(text, amongKnown: entries.map { NamedKey(($0.key, $0.value)) })
     }
 
     /// The peers that lists show under a name, also where they call themselves otherwise now: what `nearshare peers` prints is

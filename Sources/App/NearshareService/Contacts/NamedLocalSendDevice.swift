@@ -16,12 +16,7 @@ package struct NamedLocalSendDevice: Sendable {
         let oldest = now.milliseconds - Self.recentPeriod.nanoseconds / 1_000_000
         let seen = recent.entries
             .filter { $0.lastSeen.milliseconds >= oldest && trust.entry(claiming: $0.id) == nil }.map(Candidate.init)
-        let found =
-            switch NameMatch(of: text, among: known + seen) {
-            case .none: [Candidate]()
-            case .one(let candidate): [candidate]
-            case .several(let candidates): candidates
-            }
+        let found = NameSelection(of: text, among: known + seen).peers
         guard let first = found.first, found.allSatisfy(\.isLocalSend) else { return nil }
         name = first.name
     }

@@ -118,11 +118,11 @@ package struct TransferHistory {
     package mutating func restrict(toPeer text: String) throws(CommandFailure) {
         // Each peer once, under its latest name.
         let peers = Dictionary(entries.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
-        switch NameMatch(of: text, among: Array(peers.values)) {
+        switch NameSelection(of: text, among: Array(peers.values)) {
         case .none:
             throw CommandFailure(.peerNotFound, "there is no transfer with \(TerminalText.escaped(text)) in the history")
-        case .one(let peer): entries.removeAll { $0.id != peer.id }
-        case .several(let several): throw CommandFailure(.peerNotFound, NameMatch.ambiguity(of: text, several))
+        case .one(let peer, _): entries.removeAll { $0.id != peer.id }
+        case .several(let several): throw CommandFailure(.peerNotFound, NameSelection.ambiguity(of: text, several))
         }
     }
 }

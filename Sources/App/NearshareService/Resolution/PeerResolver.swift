@@ -243,7 +243,7 @@ package struct PeerResolver: Sendable {
             case .everyone: nil
             }
         guard !trusted.isEmpty, !trusted.contains(where: { $0.id == id }) else { return destination }
-        throw CommandFailure(.peerNotFound, NameMatch.ambiguity(of: text, trusted))
+        throw CommandFailure(.peerNotFound, NameSelection.ambiguity(of: text, trusted))
     }
 
     /// The destination with the key that the connection must prove: an id alone does not identify a key (K4).

@@ -164,46 +164,4 @@ package struct NearbyPeerTable: Sendable {
         if old == nil { return [.found(peer)] }
         return old == peer ? [] : [.updated(peer)]
     }
-
-    // MARK: Finding
-
-    /// The result of a search by name.
-    package enum Match: Sendable, Hashable {
-        /// One peer. An exact match is by its id, its whole name, also with a tag, or the name under which the user knows it; any other
-        /// is by the beginning of its name.
-        case one(NearbyPeer, isExact: Bool)
-        /// Two or more peers match equally well.
-        case several([NearbyPeer])
-        /// No peer.
-        case none
-    }
-
-    /// Finds a peer by its identifier, its whole name, also with a tag, or a unique beginning of its name, ignoring case.
-    package func find(_ text: String) -> Match { Self.find(text, among: peers) }
-
-    /// - Parameter ids: of peers that the user knows by this whole name, whatever they call themselves now. Where there are any, no
-    ///   other peer is found by the beginning of its name: the known one may be away.
-    static func find(
-        _ text: String, among peers: [PeerID: NearbyPeer], knownAs ids: Set<PeerID> = []
-    ) -> Match {
-        // Blank text matches no peer, although every name begins with the empty text.
-        if text.allSatisfy(\.isWhitespace) { return .none }
-        let sorted = Self.sorted(peers)
-        // A text in the form of an id means that one alone: any peer can choose such a name (K2).
-        if let id = PeerID(hex: text) { return peers[id].map { .one($0, isExact: true) } ?? .none }
-        let wanted = text.lowercased()
-        let tagged = TaggedName(text)
-        let exact = sorted.filter { peer in
-            peer.name.claimed.lowercased() == wanted || ids.contains(peer.id)
-                || tagged?.matches(peer.name, peer.id) == true
-        }
-        if exact.count == 1 { return .one(exact[0], isExact: true) }
-        if exact.count > 1 { return .several(exact) }
-        guard ids.isEmpty else { return .none }
-        let prefixed = sorted.filter { peer in
-            peer.name.claimed.lowercased().hasPrefix(wanted) && !peer.name.imitatesID(of: peer.id)
-        }
-        if prefixed.count == 1 { return .one(prefixed[0], isExact: false) }
-        return prefixed.isEmpty ? .none : .several(prefixed)
-    }
 }

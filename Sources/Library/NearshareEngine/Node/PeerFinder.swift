@@ -71,7 +71,7 @@ final class PeerFinder: Sendable {
             case .present(let peer): state.peers[peer.id] = peer
             case .absent(let id): state.peers[id] = nil
             }
-            if case .none = NearbyPeerTable.find(text, among: state.peers, knownAs: ids) {
+            if case .none = selection(among: state.peers) {
                 state.matchStart = nil
             } else if state.matchStart == nil {
                 state.matchStart = now
@@ -79,10 +79,14 @@ final class PeerFinder: Sendable {
         }
     }
 
+    private func selection(among peers: [PeerID: NearbyPeer]) -> NameSelection<NearbyPeer> {
+        NameSelection(of: text, among: NearbyPeerTable.sorted(peers), knownAs: ids)
+    }
+
     func verdict(at now: MonotonicInstant) -> Verdict {
         let (peers, matchStart) = state.withLock { ($0.peers, $0.matchStart) }
         guard let matchStart else { return .undecided(until: nil) }
-        switch NearbyPeerTable.find(text, among: peers, knownAs: ids) {
+        switch selection(among: peers) {
         case .one(let peer, let isExact):
             let delay: Duration =
                 if avoidedAddresses.isSuperset(of: peer.addresses), !avoidedAddresses.isEmpty {
@@ -107,7 +111,7 @@ final class PeerFinder: Sendable {
     /// The verdict at the timeout.
     func lastVerdict() -> Result<NearbyPeer, NodeError> {
         let peers = state.withLock { $0.peers }
-        switch NearbyPeerTable.find(text, among: peers, knownAs: ids) {
+        switch selection(among: peers) {
         case .one(let peer, _): return .success(peer)
         case .several(let several): return .failure(.ambiguous(text, several))
         case .none: return .failure(.notFound(text, nearby: NearbyPeerTable.sorted(peers)))
