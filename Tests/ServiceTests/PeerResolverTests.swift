@@ -241,18 +241,10 @@ struct PeerResolverTests {
         #expect(listed == "changed: another key, known as dora")
     }
 
-    /// Records that a key was accepted under the name of its user.
-    private func meet(_ peers: [StageUser], by user: StageUser) throws {
-        for peer in peers {
-            try user.introduce(peer.fingerprint, as: peer.name.claimed)
-            try user.machine.trust.update { _ = $0.rename(peer.fingerprint, to: nil) }
-        }
-    }
-
     @Test("K2: a known peer is meant by its whole name, although another one that is new uses it")
     func knownName() async throws {
         let (ada, bea, mallory) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))
-        try meet([bea], by: ada)
+        try ada.meet([bea])
         #expect(try await resolve(["bea", "BEA"], for: ada, among: [mallory, bea]).map { $0?.id } == [bea.id, bea.id])
         let notice = "2 devices nearby are called \"bea\"; using the one that you know (\(bea.id)); for another one, use its id"
         #expect(reporter.notices == [notice, notice])
@@ -290,40 +282,6 @@ struct PeerResolverTests {
         #expect(reporter.notices.isEmpty)
     }
 
-    @Test("K2: of several peers a blocked one is never meant, nor counted, and a known one by its stored name alone")
-    func oneOfSeveral() throws {
-        let (ada, bea, carl) = (try stage.user("ada"), try stage.user("bea"), try stage.user("carl"))
-        let (blocked, newcomer) = (try stage.user("bea"), try stage.user("bea"))
-        try meet([bea, carl], by: ada)
-        try ada.machine.trust.update { _ = $0.block(blocked.fingerprint, named: blocked.name, at: WallTime(milliseconds: 1)) }
-        func selected(_ text: String, _ peers: [(StageUser, String)]) throws -> PeerID {
-            let near = try peers.map { NearbyPeer(id: $0.0.id, name: try DisplayName($0.1), addresses: []) }
-            return try resolver(ada).requireOne(selectedBy: text, among: near).id
-        }
-        #expect(try selected("bea", [(blocked, "bea"), (newcomer, "bea")]) == newcomer.id)
-        #expect(reporter.notices.isEmpty)
-        // It calls itself otherwise now.
-        #expect(try selected("BEA", [(blocked, "bea"), (newcomer, "bea"), (bea, "box")]) == bea.id)
-        let notice = "2 devices nearby are called \"bea\"; using the one that you know (\(bea.id)); for another one, use its id"
-        #expect(reporter.notices == [notice])
-        // A known peer that uses the name is listed as the user knows it.
-        let renamed = #expect(throws: CommandFailure.self) { try selected("bea", [(bea, "bea"), (carl, "bea")]) }
-        #expect(renamed?.message.contains("\(carl.id)  changed: another key, known as carl") == true)
-        // A newcomer whose name is the tag of a blocked peer is not meant by it, whether that one is near or away.
-        let tag = "bea#\(blocked.id.hex.prefix(4))"
-        let failure = #expect(throws: CommandFailure.self) { try selected(tag, [(blocked, "bea"), (newcomer, tag)]) }
-        #expect(failure?.status == .peerNotFound)
-        let trust = try ada.machine.trust.read()
-        let name = try DisplayName(tag)
-        #expect(throws: ControlFailure.self) { try trust.requireUnambiguous(name, newcomer.id, selectedBy: tag) }
-        for peers in [
-            [(carl, "bea"), (newcomer, "bea")], [(bea, "bea"), (carl, "bea")], [(blocked, "bea"), (blocked, "bea")],
-        ] {
-            let failure = #expect(throws: CommandFailure.self) { try selected("bea", peers) }
-            #expect(failure?.status == .peerNotFound)
-        }
-    }
-
     @Test("K2: the beginning of the name of a known peer that is away is ambiguous where that of a newcomer begins so")
     func beginningOfAbsentName() async throws {
         let (ada, ben, benno) = (try stage.user("ada"), try stage.user("ben"), try stage.user("benno"))
@@ -337,7 +295,7 @@ struct PeerResolverTests {
     @Test("K2: the beginning of a known peer's name that is the whole name of a newcomer selects neither")
     func beginningOfKnownName() async throws {
         let (ada, benjamin, newcomer) = (try stage.user("ada"), try stage.user("benjamin"), try stage.user("benj"))
-        try meet([benjamin], by: ada)
+        try ada.meet([benjamin])
         let failures = [
             await caughtFailure { _ = try await resolve(["benj"], for: ada, among: [benjamin, newcomer]) },
             await caughtFailure { _ = try await connect("benj", for: ada, among: [newcomer]) },
@@ -353,7 +311,7 @@ struct PeerResolverTests {
     @Test("K2: the own name of a renamed peer selects none where another one has it in the mesh of the running node")
     func ownNameThroughNode() async throws {
         let (ada, ben, other) = (try stage.user("ada"), try stage.user("ben"), try stage.user("ben"))
-        try meet([ben], by: ada)
+        try ada.meet([ben])
         let given = try DisplayName("Zed")
         try ada.machine.trust.update { _ = $0.rename(ben.fingerprint, to: given) }
         let running = FindingNode(try contact(ben, named: "Zed"), besides: [try contact(other, named: "ben")])
@@ -377,7 +335,7 @@ struct PeerResolverTests {
     @Test("K2: a verified peer is used although another known peer of its name is away, and a line says so")
     func otherKnownPeer() async throws {
         let (ada, bea, other) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))
-        try meet([other, bea], by: ada)
+        try ada.meet([other, bea])
         try ada.machine.trust.update { _ = $0.setDeviceVerified(bea.fingerprint, true) }
         let notice =
             "you know another device called \"bea\" (\(other.id)), not seen now; using the one that you have verified (\(bea.id))"
@@ -392,7 +350,7 @@ struct PeerResolverTests {
     @Test("K2: a name that two known peers use means neither")
     func twoKnownPeers() async throws {
         let (ada, bea, other) = (try stage.user("ada"), try stage.user("bea"), try stage.user("bea"))
-        try meet([bea, other], by: ada)
+        try ada.meet([bea, other])
         let failures = [
             await caughtFailure { _ = try await resolve(["bea"], for: ada, among: [other, bea]) },
             await caughtFailure { _ = try await connect("bea", for: ada, among: [other, bea]) },

@@ -61,6 +61,14 @@ final class StageUser: Sendable {
         }
     }
 
+    /// Records that this user has accepted the keys of others under the names that they claim.
+    func meet(_ peers: [StageUser]) throws {
+        for peer in peers {
+            try introduce(peer.fingerprint, as: peer.name.claimed)
+            try machine.trust.update { _ = $0.rename(peer.fingerprint, to: nil) }
+        }
+    }
+
     /// The trust in a key.
     func trust(in fingerprint: Fingerprint) throws -> TrustLevel? { try machine.trust.read()[fingerprint]?.trust }
 

@@ -24,8 +24,6 @@ package struct PeerResolver: Sendable {
         static let meshOverBluetooth = Duration.seconds(30)
         /// For a peer whose key is to be verified.
         static let connection = Duration.seconds(8)
-        /// Time for other peers of the same name to appear; a search by name waits as long for a second one.
-        static let namesakes = Duration.milliseconds(60)
         /// For the announcement of a known peer, before its last address is tried as well.
         static let announcement = Duration.milliseconds(500)
     }
@@ -40,6 +38,7 @@ package struct PeerResolver: Sendable {
     private let exceedsMesh: Bool
     /// Time of a search, at least that of the first look at the network; nil for the usual times.
     private let searchLimit: Duration?
+    private let selection: TrustedSelection
 
     package init(
         machine: LocalMachine, reporter: any Reporter, transport: Transport?, needsDirectPath: Bool = false,
@@ -51,6 +50,7 @@ package struct PeerResolver: Sendable {
         self.transport = transport
         self.needsDirectPath = needsDirectPath
         self.exceedsMesh = exceedsMesh
+        selection = TrustedSelection(on: machine, reporter: reporter, transport: transport)
     }
 
     /// - Parameter text: a name, the beginning of one, an id, a fingerprint, or an address with a port.
@@ -93,127 +93,27 @@ package struct PeerResolver: Sendable {
         let trust = (try? machine.trust.read()) ?? TrustStore()
         let id = PeerID(hex: text)
         let trusted = trust.trustedPeers(named: text)
-        if id == nil, trusted.count == 1, let key = trusted.first {
-            try trust.requireUnambiguous(key.name, key.id, selectedBy: text)
-        }
-        let known =
-            id.flatMap { trust.entry(claiming: $0)?.fingerprint } ?? (trusted.count == 1 ? trusted.first?.fingerprint : nil)
-        guard let fingerprint = Fingerprint(hex: text) ?? known else {
-            let found = try requireTrusted(try await find(text, on: node), among: trusted, selectedBy: text)
-            // The beginning of a known peer's name does not select another one (K2).
-            if id == nil, let peer = found.peer { try trust.requireUnambiguous(peer.name, peer.id, selectedBy: text) }
-            guard case .direct(var peer) = found else { return found }
-            peer.isIDGiven = id != nil || isTagged(peer, text)
-            return .direct(peer)
-        }
-        do {
-            guard let key = trusted.first, key.fingerprint == fingerprint, id == nil else {
-                return try pinned(try await find(fingerprint.peerID.hex, on: node), to: fingerprint)
+        let key = try TrustedSelection.onlyKey(among: trusted, selectedBy: text, in: trust)
+        let known = key?.fingerprint ?? id.flatMap { trust.entry(claiming: $0)?.fingerprint }
+        if let fingerprint = Fingerprint(hex: text) ?? known {
+            return try await selection.destination(
+                of: fingerprint, named: key, selectedBy: text, on: node, failurePrefix: "nothing was sent: "
+            ) {
+                try await find(fingerprint.peerID.hex, on: node)
             }
-            let destination = try await resolveTrusted(key, selectedBy: text, on: node) {
-                try await find(key.id.hex, on: node)
-            }
-            return try pinned(destination, to: fingerprint)
-        } catch NodeError.notFound(_, let nearby) {
-            // The text may be an id, the beginning of the name, or the name that the peer calls itself.
-            let name = trust[fingerprint].flatMap { $0.givenName ?? ($0.isNameContested ? nil : $0.claimedName) }?.claimed
-            guard let mismatch = keyMismatch(of: fingerprint.peerID, called: [name ?? text, text], among: nearby) else {
-                if id == nil, let key = trusted.first { try refuseBeginning(text, of: key, among: nearby) }
-                throw NodeError.notFound(text, nearby: nearby)
-            }
-            throw CommandFailure(.notTrusted, "nothing was sent: \(mismatch)")
         }
+        let found = try selection.requireTrusted(try await find(text, on: node), among: trusted, selectedBy: text)
+        // The beginning of a known peer's name does not select another one (K2).
+        if id == nil, let peer = found.peer { try trust.requireUnambiguous(peer.name, peer.id, selectedBy: text) }
+        guard case .direct(var peer) = found else { return found }
+        peer.isIDGiven = id != nil || isTagged(peer, text)
+        return .direct(peer)
     }
 
     /// Whether a text is a peer's name with the tag of its key.
     private func isTagged(_ peer: PeerDestination, _ text: String) -> Bool {
         guard let name = peer.name, let id = peer.id else { return false }
         return TaggedName(text)?.matches(name, id) == true
-    }
-
-    /// The sentence about a peer nearby that has the name of a known one, which is not nearby (K2).
-    private func keyMismatch(of id: PeerID, called names: [String], among nearby: [NearbyPeer]) -> String? {
-        let wanted = Set(names.map { $0.lowercased() })
-        guard let other = nearby.first(where: { wanted.contains($0.name.claimed.lowercased()) }) else { return nil }
-        let former = (try? machine.trust.read())?.formerName(claiming: other.id, named: other.name)
-        return
-            "\(other.name.quoted(of: other.id)) is nearby, but with another key (\(other.id)"
-            + "\(former.map { ", known as \($0.shown)" } ?? "")) than the one you know (\(id)); it may be another peer that claims the name, or a new machine: ask its owner, and then use its id"
-    }
-
-    /// Refuses the beginning of the name of a known peer that is away where the name of another peer nearby begins so, too: the advice of
-    /// an ordinary search would name that one alone (K2).
-    private func refuseBeginning(_ text: String, of key: NamedKey, among nearby: [NearbyPeer]) throws {
-        let trust = try machine.trust.read()
-        guard !trust.isWholeName(text, of: key.name, key.id) else { return }
-        for peer in trust.unblocked(nearby) where peer.name.claimed.lowercased().hasPrefix(text.lowercased()) {
-            try trust.requireUnambiguous(peer.name, peer.id, selectedBy: text)
-        }
-    }
-
-    /// Finds a trusted peer by its key. Reports which one is used where other peers nearby, or other known ones, have its name (K2).
-    /// - Throws: ``CommandFailure`` where the text is only the beginning of its name, or the name that it calls itself beside its local
-    ///   one, and another peer nearby has it as its whole name.
-    private func resolveTrusted(
-        _ key: NamedKey, selectedBy text: String, on node: Node, _ find: () async throws -> Destination
-    ) async throws -> Destination {
-        let others = Monitor(Set<PeerID>())
-        let owners = Monitor<[PeerID: DisplayName]>([:])
-        let isWhole = (try? machine.trust.read())?.isWholeName(text, of: key.name, key.id) ?? true
-        @Sendable func isOwner(_ id: PeerID, _ name: DisplayName) -> Bool {
-            !isWhole && id != key.id && name.claimed.lowercased() == text.lowercased()
-        }
-        return try await withThrowingTaskGroup(of: Void.self) { group in
-            defer { group.cancelAll() }
-            // Without discovery there is nothing to see. A second scan over Bluetooth would cost the search time.
-            if transport != .mesh, transport != .bluetooth, let changes = try? await node.browse([.network]) {
-                group.addTask {
-                    for try await change in changes.compactMap(\.change) where change.peer.id != key.id {
-                        let peer = change.peer
-                        let isNear = change.isPresent && isOwner(peer.id, peer.name)
-                        owners.withLock { $0[peer.id] = isNear ? peer.name : nil }
-                        guard SharedName.areEqual(peer.name, key.name) else { continue }
-                        others.withLock { others in
-                            _ = change.isPresent ? others.insert(change.peer.id).inserted : others.remove(change.peer.id) != nil
-                        }
-                    }
-                }
-            }
-            let destination = try await find()
-            var nodeNotice: String?
-            switch destination {
-            case .direct: try await Task.sleep(for: Timeout.namesakes)
-            case .mesh(let mesh, _):
-                let peers = mesh.peers.filter { $0.id != key.id && SharedName.areEqual($0.name, key.name) }
-                others.withLock { $0.formUnion(peers.map(\.id)) }
-                for peer in mesh.peers where isOwner(peer.id, peer.name) { owners.withLock { $0[peer.id] = peer.name } }
-            case .node(let contact):
-                let contacts = (try? await withRunningNode(of: machine) { try await $0.contacts() }) ?? []
-                nodeNotice = SharedName.notice(for: contact, among: contacts)
-                let near = contacts.filter { $0.isNear && $0.software != .blueChat && isOwner($0.id, $0.name) }
-                owners.withLock { owners in for peer in near { owners[peer.id] = peer.name } }
-            case .everyone: break
-            }
-            let trust = (try? machine.trust.read()) ?? TrustStore()
-            var rows: [String] = []
-            for (id, name) in owners.withLock({ $0 }) {
-                guard !trust.trustStatus(claiming: id, named: name).isBlocked else { continue }
-                rows.append("\(name.shown)  \(id)  \(trust.trustText(claiming: id, named: name))")
-            }
-            guard rows.isEmpty else {
-                throw CommandFailure(.peerNotFound, NodeError.ambiguity(of: text, rows: [key.idRow] + rows))
-            }
-            let namesakes = others.withLock { $0 }.filter { !trust.trustStatus(claiming: $0, named: key.name).isBlocked }
-            let status = trust.trustStatus(of: key.fingerprint, claiming: key.name)
-            let known = trust.peersListed(as: key.name.claimed).filter { id in
-                id != key.id && trust.isContact(claiming: id)
-            }
-            let notice =
-                nodeNotice ?? SharedName.notice(for: key.name, key.id, status, otherCount: namesakes.count)
-                ?? SharedName.awayNotice(for: key.name, key.id, status, besideKnown: known)
-            if let notice { reporter.report(.notice(notice)) }
-            return destination
-        }
     }
 
     private func idsListed(as name: String) -> Set<PeerID> { (try? machine.trust.read())?.peersListed(as: name) ?? [] }
@@ -228,50 +128,6 @@ package struct PeerResolver: Sendable {
     /// Whether a trusted peer has this name.
     private func isTrustedName(_ name: String) -> Bool {
         !((try? machine.trust.read())?.trustedPeers(named: name) ?? []).isEmpty
-    }
-
-    /// Refuses a new peer under a name by which the user knows several trusted peers.
-    /// - Returns: the destination.
-    private func requireTrusted(
-        _ destination: Destination, among trusted: [NamedKey], selectedBy text: String
-    ) throws(CommandFailure) -> Destination {
-        let id: PeerID? =
-            switch destination {
-            case .direct(let peer): peer.id
-            case .mesh(_, let peer): peer.id
-            case .node(let contact): contact.id
-            case .everyone: nil
-            }
-        guard !trusted.isEmpty, !trusted.contains(where: { $0.id == id }) else { return destination }
-        throw CommandFailure(.peerNotFound, NameSelection.ambiguity(of: text, trusted))
-    }
-
-    /// The destination with the key that the connection must prove: an id alone does not identify a key (K4).
-    private func pinned(
-        _ destination: Destination, to fingerprint: Fingerprint
-    ) throws(CommandFailure) -> Destination {
-        switch destination {
-        case .direct(var peer):
-            peer.fingerprint = fingerprint
-            return .direct(peer)
-        case .mesh(_, let peer):
-            guard peer.fingerprint == fingerprint else {
-                throw CommandFailure(
-                    .notTrusted,
-                    "nothing was sent: \(peer.name.quoted) has the id \(peer.id.hex), but not the key of this fingerprint; check it "
-                        + "with its owner")
-            }
-            return destination
-        case .everyone: return destination
-        case .node:
-            // The node takes no key but that of the known peer for its id.
-            guard let trust = try? machine.trust.read(), trust[fingerprint] != nil else {
-                throw CommandFailure(
-                    .failure,
-                    "the key of an unknown peer cannot be checked through the running node; use --via lan or --via bluetooth")
-            }
-            return destination
-        }
     }
 
     /// The mesh with all its peers, through the running node of this machine if there is one.
@@ -360,55 +216,22 @@ package struct PeerResolver: Sendable {
         let media: Set<LinkAddress.Medium> = node.hasRadio ? [.network, .bluetooth] : [.network]
         let trust = (try? machine.trust.read()) ?? TrustStore()
         let trusted = trust.trustedPeers(named: text)
-        if trusted.count == 1, let key = trusted.first, PeerID(hex: text) == nil {
-            try trust.requireUnambiguous(key.name, key.id, selectedBy: text)
-            do {
-                let destination = try await resolveTrusted(key, selectedBy: text, on: node) {
-                    .direct(try await node.find(key.id.hex, timeout: Timeout.connection, on: media).destination)
-                }
-                if case .direct(var peer) = destination {
-                    peer.fingerprint = key.fingerprint
-                    return peer
-                }
-            } catch NodeError.notFound(_, let nearby) {
-                guard let mismatch = keyMismatch(of: key.id, called: [key.name.claimed, text], among: nearby) else {
-                    try refuseBeginning(text, of: key, among: nearby)
-                    throw NodeError.notFound(text, nearby: nearby)
-                }
-                throw CommandFailure(.notTrusted, mismatch)
+        if let key = try TrustedSelection.onlyKey(among: trusted, selectedBy: text, in: trust) {
+            let destination = try await selection.destination(
+                of: key.fingerprint, named: key, selectedBy: text, on: node
+            ) {
+                .direct(try await node.find(key.id.hex, timeout: Timeout.connection, on: media).destination)
             }
+            if case .direct(let peer) = destination { return peer }
         }
         let found: NearbyPeer
         do {
             found = try await node.find(text, timeout: Timeout.connection, on: media, knownAs: idsListed(as: text))
         } catch NodeError.ambiguous(let text, let peers) {
-            found = try requireOne(selectedBy: text, among: peers)
+            found = try selection.requireOne(selectedBy: text, among: peers)
         }
         if PeerID(hex: text) == nil { try trust.requireUnambiguous(found.name, found.id, selectedBy: text) }
         return found.destination
-    }
-
-    /// The one of several peers nearby that a text selects: the only one that is not blocked, or the only one that the user has decided
-    /// about, where the text is its stored name. Other keys do not take that name away, while a name that it merely claims now may be that
-    /// of a new peer (K2). Reports which one is used, unless all others are blocked.
-    /// - Throws: ``CommandFailure`` where there is none, or more than one, and for the tag of a blocked peer: another one with that text
-    ///   as its name is not meant. A peer that only a rule has accepted counts as new: it may have come first with the name.
-    func requireOne(selectedBy text: String, among peers: [NearbyPeer]) throws(CommandFailure) -> NearbyPeer {
-        let trust = (try? machine.trust.read()) ?? TrustStore()
-        let unblocked = peers.filter { !trust.trustStatus(claiming: $0.id, named: $0.name).isBlocked }
-        let tag = TaggedName(text)
-        let tagged = peers.filter { tag?.matches($0.name, $0.id) == true }
-        guard tagged.allSatisfy(unblocked.contains) else { throw CommandFailure(.peerNotFound, ambiguity(of: text, peers)) }
-        if unblocked.count == 1 { return unblocked[0] }
-        let contacts = unblocked.filter { trust.isContact(claiming: $0.id) }
-        guard contacts.count == 1, let peer = contacts.first, trust.isStoredName(text, of: peer.id),
-            !tagged.contains(where: { $0.id != peer.id }),
-            let name = trust.entry(claiming: peer.id)?.entry.name,
-            let notice = SharedName.notice(
-                for: name, peer.id, trust.trustStatus(claiming: peer.id, named: name), otherCount: unblocked.count - 1)
-        else { throw CommandFailure(.peerNotFound, ambiguity(of: text, peers)) }
-        reporter.report(.notice("\(notice); for another one, use its id"))
-        return peer
     }
 
     private func resolveOnAnyTransport(_ name: String, on node: Node) async throws -> Destination {
@@ -544,7 +367,7 @@ package struct PeerResolver: Sendable {
         do {
             destination = try await search(name, on: node, timeout: timeout, media: media)
         } catch NodeError.ambiguous(let text, let peers) {
-            let peer = try requireOne(selectedBy: text, among: peers)
+            let peer = try selection.requireOne(selectedBy: text, among: peers)
             destination = withLastAddress(peer.destination, on: media)
         }
         if let id = destination.id, let name = destination.name {
@@ -626,7 +449,7 @@ package struct PeerResolver: Sendable {
             peer = try await mesh.find(
                 name, knownAs: ids, settlingTime: isKnown ? .zero : ContactDirectory.defaultSettlingTime, timeout: timeout)
         } catch NodeError.ambiguous(let text, let peers) {
-            peer = try await mesh.find(requireOne(selectedBy: text, among: peers).id.hex, timeout: .zero)
+            peer = try await mesh.find(selection.requireOne(selectedBy: text, among: peers).id.hex, timeout: .zero)
         }
         recordFound(peer.id, peer.name, .mesh)
         return .mesh(mesh, peer)
@@ -641,15 +464,6 @@ package struct PeerResolver: Sendable {
         }
     }
 
-    /// The message for a text that selects several peers nearby, with the trust in each.
-    private func ambiguity(of text: String, _ peers: [NearbyPeer]) -> String {
-        let trust = (try? machine.trust.read()) ?? TrustStore()
-        let rows = peers.map { peer in
-            "\(peer.name.shown)  \(peer.id)  \(trust.trustText(claiming: peer.id, named: peer.name))"
-        }
-        return NodeError.ambiguity(of: text, rows: rows)
-    }
-
     private func recordFound(_ id: PeerID, _ name: DisplayName, _ transport: Transport, isLocalSend: Bool = false) {
         // Only the shell's completion and advice depend on it.
         try? RecentPeers.record(
@@ -660,7 +474,7 @@ package struct PeerResolver: Sendable {
 
 extension PeerResolver.Destination {
     /// The id of the peer and the name that it has there; nil for an address alone, and for everyone.
-    fileprivate var peer: (id: PeerID, name: DisplayName)? {
+    var peer: (id: PeerID, name: DisplayName)? {
         switch self {
         case .direct(let peer):
             if let id = peer.id, let name = peer.name { (id, name) } else { nil }
