@@ -39,6 +39,7 @@ package struct PeerResolver: Sendable {
     /// Time of a search, at least that of the first look at the network; nil for the usual times.
     private let searchLimit: Duration?
     private let selection: TrustedSelection
+    private let lastAddress: LastAddress
 
     package init(
         machine: LocalMachine, reporter: any Reporter, transport: Transport?, needsDirectPath: Bool = false,
@@ -50,6 +51,7 @@ package struct PeerResolver: Sendable {
         self.transport = transport
         self.needsDirectPath = needsDirectPath
         self.exceedsMesh = exceedsMesh
+        lastAddress = LastAddress(on: machine)
         selection = TrustedSelection(on: machine, reporter: reporter, transport: transport)
     }
 
@@ -167,7 +169,7 @@ package struct PeerResolver: Sendable {
     ) async -> PeerDestination? {
         let media = Transport.media(for: transport)
         let found = try? await node.find(id.hex, timeout: timeout, on: media, avoiding: failedAddresses)
-        return found.map { withLastAddress($0.destination, on: media) }
+        return found.map { lastAddress.inserted(into: $0.destination, on: media) }
     }
 
     /// Finds a peer after another one has answered at its announced addresses.
@@ -368,7 +370,7 @@ package struct PeerResolver: Sendable {
             destination = try await search(name, on: node, timeout: timeout, media: media)
         } catch NodeError.ambiguous(let text, let peers) {
             let peer = try selection.requireOne(selectedBy: text, among: peers)
-            destination = withLastAddress(peer.destination, on: media)
+            destination = lastAddress.inserted(into: peer.destination, on: media)
         }
         if let id = destination.id, let name = destination.name {
             recordFound(
@@ -383,9 +385,9 @@ package struct PeerResolver: Sendable {
         _ text: String, on node: Node, timeout: Duration, media: Set<LinkAddress.Medium>
     ) async throws -> PeerDestination {
         let ids = idsListed(as: text)
-        guard media.contains(.network), let last = lastDestination(of: text, knownAs: ids) else {
+        guard media.contains(.network), let last = lastAddress.destination(of: text, knownAs: ids) else {
             let found = try await node.find(text, timeout: timeout, on: media, knownAs: ids)
-            return withLastAddress(found.destination, on: media)
+            return lastAddress.inserted(into: found.destination, on: media)
         }
         let found = try await firstResult(
             of: { try await node.find(text, timeout: timeout, on: media, knownAs: ids).destination },
@@ -396,31 +398,7 @@ package struct PeerResolver: Sendable {
                 try await Task.sleep(for: timeout)
                 throw CancellationError()
             })
-        return withLastAddress(found, on: media)
-    }
-
-    /// The last address of a peer that the user knows, with its key.
-    /// - Parameter ids: of the peers that the user knows by the text.
-    private func lastDestination(of text: String, knownAs ids: Set<PeerID>) -> PeerDestination? {
-        guard let id = PeerID(hex: text) ?? (ids.count == 1 ? ids.first : nil),
-            let known = (try? machine.trust.read())?.entry(claiming: id),
-            let address = machine.lastAddress(of: id)
-        else { return nil }
-        var destination = PeerDestination(addresses: [address], id: id, name: known.entry.name)
-        destination.fingerprint = known.fingerprint
-        return destination
-    }
-
-    /// The destination with the last address of the peer: the first one, or the second where it is not announced now.
-    private func withLastAddress(_ destination: PeerDestination, on media: Set<LinkAddress.Medium>) -> PeerDestination {
-        guard media.contains(.network), let id = destination.id, !destination.isLocalSend,
-            let address = machine.lastAddress(of: id)
-        else { return destination }
-        var destination = destination
-        let index = destination.addresses.contains(address) ? 0 : min(1, destination.addresses.count)
-        destination.addresses.removeAll { $0 == address }
-        destination.addresses.insert(address, at: index)
-        return destination
+        return lastAddress.inserted(into: found, on: media)
     }
 
     /// Searches the mesh alone: through the running node of this machine, or through neighbours of its own. Reports that the search
