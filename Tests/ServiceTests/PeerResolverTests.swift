@@ -104,23 +104,6 @@ struct PeerResolverTests {
         #expect(Set(recent) == [bea.id, cleo.id])
     }
 
-    @Test func `a search goes on for as long as the user waits`() {
-        #expect(PeerResolver.remainder(of: .seconds(20), within: nil) == .seconds(20))
-        #expect(PeerResolver.remainder(of: .seconds(20), within: .seconds(3)) == .milliseconds(1_500))
-        #expect(PeerResolver.remainder(of: .seconds(3), within: .seconds(60)) == .milliseconds(58_500))
-        #expect(PeerResolver.remainder(of: .seconds(3), within: .seconds(1)) == .milliseconds(100))
-        #expect(PeerResolver.limited(.seconds(20), to: nil) == .seconds(20))
-        #expect(PeerResolver.limited(.seconds(20), to: .seconds(3)) == .seconds(3))
-        #expect(PeerResolver.limited(.seconds(5), to: .seconds(60)) == .seconds(60))
-        #expect(PeerResolver.limited(.seconds(20), to: .milliseconds(100)) == .milliseconds(1_600))
-    }
-
-    @Test func `the time of a search is reported in seconds, rounded up`() {
-        #expect(PeerResolver.shownSeconds(of: .milliseconds(100)) == 1)
-        #expect(PeerResolver.shownSeconds(of: .milliseconds(1_500)) == 2)
-        #expect(PeerResolver.shownSeconds(of: .seconds(5)) == 5)
-    }
-
     @Test func `the beginning of a listed peer's id leads to the whole one`() throws {
         let peer = NearbyPeer(
             id: try #require(PeerID(hex: "fe7c000000000001")), name: try DisplayName("bea"), addresses: [])

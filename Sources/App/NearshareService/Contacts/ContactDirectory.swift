@@ -54,7 +54,9 @@ package struct ContactDirectory: Sendable {
     }
 
     /// Waits until a peer that `text` selects is known or in range. One that the user does not know counts only when other peers
-    /// with its name have had time to appear.
+    /// with its name have had time to appear. Unlike ``PeerSearch``, which reads announcements until the timeout of each medium, this
+    /// searches the files, the conversations and the mesh of this node, again at each event of its messenger, and a contact that is
+    /// away is found at once: messages to it wait.
     /// - Throws: ``NodeError/notFound(_:nearby:)`` at the timeout, ``ControlFailure`` when the text is empty or ambiguous.
     // Not optimized: the optimizer of Swift 6.3.1 crashes on it.
     @_optimize(none)
