@@ -11,16 +11,7 @@ struct InboxCleanCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runCommand {
-            let state = try LocalMachine().state
-            var senders: Set<PeerID> = []
-            let count = try ReceiveHistory(in: state).remove { entry in
-                guard entry.isRemoved == true || entry.isGone else { return false }
-                senders.insert(entry.peer.peerID)
-                return true
-            }
-            // Without the record of its completion, a resumed transfer would be listed as interrupted. The records of attempts lack
-            // the path of the item, so all resumed ones of its sender are removed.
-            try TransferLog(of: .notReceived, in: state).removeResumedAttempts { senders.contains($0) }
+            let count = try ReceivedItems(of: LocalMachine()).removeRecordsOfGoneItems()
             Console.notice("\(count) \(count == 1 ? "record" : "records") removed")
         }
     }

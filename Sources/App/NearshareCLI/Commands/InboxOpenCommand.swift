@@ -22,8 +22,8 @@ struct InboxOpenCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let machine = try LocalMachine()
-            let entry =
-                try item.map { try ReceivedItemArgument.find($0, of: machine) } ?? ReceivedItemArgument.latest(of: machine)
+            let received = ReceivedItems(of: machine)
+            let entry = try item.map { try received.find($0) } ?? received.latest()
             let shown = TerminalText.path(entry.path)
             var command = machine.configuration.opener(for: entry.isFolder ? "inode/directory" : entry.type)
             let name = ClaimedFileName(bytes: Array(entry.fileName.utf8))
