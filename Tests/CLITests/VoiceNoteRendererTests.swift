@@ -56,7 +56,7 @@ import Testing
             .init(
                 when: WallTime(milliseconds: 1), peer: peer, peerName: try DisplayName("anna"), claimedName: "note.opus",
                 path: note.path, size: 1, type: "audio/ogg", isFolder: false))
-        let file = try #require(SharedItem.all(of: peer.peerID, on: machine).first)
+        let file = SharedItem(try #require(TransferHistory(of: machine).conversationItems(with: peer.peerID).first))
         let start = "received \(note.path), voice note, 0:01; /play \(note.id) plays it"
         #expect(file.sentence.hasPrefix(start), "\(file.sentence)")
     }

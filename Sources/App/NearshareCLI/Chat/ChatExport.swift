@@ -59,7 +59,8 @@ struct ChatExport {
     private func files(of conversation: Conversation) -> [SharedItem] {
         guard case .peer(let peer) = conversation else { return [] }
         // Without the log the lines are written.
-        return (try? SharedItem.all(of: peer, on: machine)) ?? []
+        let items = (try? TransferHistory(of: machine).conversationItems(with: peer)) ?? []
+        return items.map { SharedItem($0) }
     }
 
     /// All lines with their days, the oldest first, escaped for a terminal.

@@ -342,8 +342,10 @@ final class ChatTerminal: Sendable {
         case .listFiles(let peer, let end):
             group.addTask { [machine, sink] in
                 // Without the log only these lines are missing.
-                let files = (try? SharedItem.latest(of: peer, before: end, on: machine)) ?? []
-                sink.yield(.screen(.files(peer, files)))
+                let history = try? TransferHistory(of: machine)
+                // Limited first: the texts of messages are read only for those that are listed.
+                let items = history?.conversationItems(with: peer, before: end, limit: SharedItem.maximumListedCount) ?? []
+                sink.yield(.screen(.files(peer, items.map { SharedItem($0) })))
             }
         case .recall(let peers):
             group.addTask { [machine, sink] in

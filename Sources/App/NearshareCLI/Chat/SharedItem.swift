@@ -16,7 +16,7 @@ struct SharedItem: Sendable, Hashable {
     private static let maximumRecordingDelay: UInt64 = 5_000
 
     /// Limit on the items that a conversation lists when it is opened.
-    private static let maximumListedCount = 20
+    static let maximumListedCount = 20
     /// Limit on a text that a conversation shows, in bytes.
     private static let maximumTextByteCount = 2_000
 
@@ -90,20 +90,4 @@ struct SharedItem: Sendable, Hashable {
     func lines(after head: String) -> [String] {
         sentence.lines.enumerated().map { number, line in (number == 0 ? head : "    ") + line }
     }
-
-    /// The latest items of a peer before a time, the oldest first.
-    static func latest(of peer: PeerID, before end: WallTime, on machine: LocalMachine) throws(StorageError) -> [SharedItem] {
-        // The texts of messages are read only for those that are listed.
-        try TransferHistory(of: machine).entries(with: peer, before: end).filter(isListed)
-            .suffix(maximumListedCount).map(SharedItem.init)
-    }
-
-    /// All items of a peer, the oldest first.
-    static func all(of peer: PeerID, on machine: LocalMachine) throws(StorageError) -> [SharedItem] {
-        try TransferHistory(of: machine).entries(with: peer).filter(isListed).map(SharedItem.init)
-    }
-
-    /// Whether an entry of the history is listed. Messages of the conversation are lines of their own, and a running transfer is
-    /// listed when it has ended.
-    private static func isListed(_ entry: TransferHistory.Entry) -> Bool { !entry.isChatMessage && entry.outcome != .running }
 }

@@ -108,6 +108,16 @@ package struct TransferHistory {
         entries.filter { entry in entry.id == peer && end.map { entry.when < $0 } ?? true }
     }
 
+    /// The items that a conversation lists beside its lines, the oldest first: a message of the conversation is a line of its own,
+    /// and a running transfer is listed when it has ended.
+    /// - Parameters:
+    ///   - end: the time before which they ended; nil for all.
+    ///   - limit: of the latest items; nil for all.
+    package func conversationItems(with peer: PeerID, before end: WallTime? = nil, limit: Int? = nil) -> [Entry] {
+        let items = entries(with: peer, before: end).filter { !$0.isChatMessage && $0.outcome != .running }
+        return limit.map { Array(items.suffix($0)) } ?? items
+    }
+
     /// Keeps the transfers in one direction only.
     package mutating func restrict(to direction: TransferProgress.Direction) {
         entries.removeAll { $0.direction != direction }
