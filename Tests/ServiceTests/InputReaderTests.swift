@@ -1,10 +1,9 @@
 import Glibc
 import NearshareInterfaces
-import NearshareService
 import NearshareTesting
 import Testing
 
-@testable import NearshareCLI
+@testable import NearshareService
 
 @Suite("inputs with a limit")
 struct InputReaderTests {

@@ -1,11 +1,10 @@
 internal import Glibc
-internal import Nearshare
-internal import NearshareService
+package import Nearshare
 
 /// Reads whole inputs of a command that have a limit.
-enum InputReader {
+package enum InputReader {
     /// Reads to the end of the input, or `limit` bytes.
-    static func read(_ descriptor: Int32, upTo limit: Int) throws(SystemCallError) -> [UInt8] {
+    package static func read(_ descriptor: Int32, upTo limit: Int) throws(SystemCallError) -> [UInt8] {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: min(limit, 65_536))
         while bytes.count < limit {
@@ -26,7 +25,7 @@ enum InputReader {
 
     /// Reads the text on standard input, without the newline at its end.
     /// - Parameter tooLong: the message about a text of more than `limit` bytes.
-    static func readText(upTo limit: Int, tooLong: String) throws(CommandFailure) -> String {
+    package static func readText(upTo limit: Int, tooLong: String) throws(CommandFailure) -> String {
         let bytes: [UInt8]
         do throws(SystemCallError) {
             // With the newline, which may be two characters.
