@@ -30,6 +30,7 @@ struct SetupCommand: AsyncParsableCommand {
 private struct SetupDialogue {
     let machine: LocalMachine
     let terminal: TerminalDevice
+    private let setup = MachineSetup()
     /// One reader for all questions: what is typed ahead answers the next one.
     private var lines: AsyncStream<String>.Iterator
 
@@ -126,17 +127,18 @@ private struct SetupDialogue {
     }
 
     private mutating func offerService() async throws {
-        guard ChildProgram.runInTerminal(["systemctl", "--user", "cat", "nearshare.service"], isQuiet: true) else { return }
-        guard !ChildProgram.runInTerminal(["systemctl", "--user", "is-active", "nearshare.service"], isQuiet: true) else {
+        switch setup.serviceState() {
+        case .missing: return
+        case .running:
             return Console.notice(
                 "nearshare.service runs already; new settings are used after `systemctl --user restart nearshare`")
+        case .stopped: break
         }
         let question =
             "run a node whenever you are logged in, which receives, asks in notifications and keeps messages for people who are away? "
             + "[y]es, [n]o: "
         guard await confirm(question) else { return }
-        let command = ["systemctl", "--user", "enable", "--now", "nearshare.service"]
-        guard ChildProgram.runInTerminal(command) else {
+        guard setup.enableService() else {
             return Console.warn("the node did not start; `systemctl --user status nearshare` says why")
         }
         Console.notice("the node runs")
@@ -147,8 +149,8 @@ private struct SetupDialogue {
         guard !commands.isEmpty else { return }
         let shown = commands.map { "`\($0.joined(separator: " "))`" }.joined(separator: ", ")
         guard await confirm("open the firewall with \(shown)? [y]es, [n]o: ") else { return }
-        for command in commands where !ChildProgram.runInTerminal(command) {
-            return Console.warn("`\(command.joined(separator: " "))` failed; run it by hand")
+        if let command = setup.openFirewall(with: commands) {
+            Console.warn("`\(command.joined(separator: " "))` failed; run it by hand")
         }
     }
 }
