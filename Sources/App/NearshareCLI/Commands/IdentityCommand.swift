@@ -117,20 +117,12 @@ struct IdentityDestroyCommand: AsyncParsableCommand {
         }
     }
 
-    /// Removes all state, after the node has ended that may still use it.
-    /// - Parameter node: the process of the node, which is shutting down; nil for a node of this process.
+    /// Removes all state, and says so.
+    /// - Parameter node: see ``StateDirectory/destroy(after:timeout:)``.
     static func destroy(_ state: StateDirectory, after node: ProcessHandle?) async throws {
-        if let node, try await !BlockingThread.run({ node.awaitEnd(timeout: shutdownTimeout) }) {
-            throw CommandFailure(
-                .failure,
-                "nothing is removed yet: the running node (process \(node.id)) does not end; end it with `kill -9 \(node.id)`, and "
-                    + "then run `nearshare identity destroy`")
-        }
-        try state.destroy()
+        try await state.destroy(after: node)
         Console.notice("the identity and all stored state are removed")
     }
-
-    private static let shutdownTimeout = Duration.seconds(10)
 
     /// Asks whether to remove what the machine has.
     private func confirm(on machine: LocalMachine) async throws {
