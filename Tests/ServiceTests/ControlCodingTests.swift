@@ -70,6 +70,16 @@ struct ControlCodingTests {
         for (number, request) in requests.enumerated() { try expectRoundTrip(.request(number, request)) }
     }
 
+    private var trace: [TraceEntry] {
+        let time = WallTime(milliseconds: 5)
+        return [
+            TraceEntry(
+                time: time, id: "00ff", subject: .packet(type: 2), sender: anna,
+                decision: .init(rawValue: "relayed on 1 link, ttl 6")),
+            TraceEntry(time: time, id: bundle.hex, subject: .bundle, sender: nil, decision: .init(rawValue: "deleted")),
+        ]
+    }
+
     @Test("every reply is decoded as it was encoded")
     func replies() throws {
         let profile = NodeStatus.Profile(
@@ -88,7 +98,7 @@ struct ControlCodingTests {
                 .messageAccepted(bundle), .lineAccepted(id: "line"), .transferAccepted(transfer), .isPending(true),
                 .messages([try received()]),
                 .conversations([ConversationSummary(conversation: .publicRoom, last: try chatMessage(), unreadCount: 1)]),
-                .chatMessages([try chatMessage()]), .failed(ControlFailure(.tooLarge, "too large; split it")),
+                .chatMessages([try chatMessage()]), .trace(trace), .failed(ControlFailure(.tooLarge, "too large; split it")),
             ]
         for (number, reply) in replies.enumerated() { try expectRoundTrip(.reply(number, reply)) }
     }
@@ -105,6 +115,10 @@ struct ControlCodingTests {
         try expectRoundTrip(line)
         let text = String(decoding: try #require(line.encoded), as: UTF8.self)
         #expect(text.contains("\"isBundle\":true"))
+        let reply = String(decoding: try #require(ControlLine.reply(1, .trace(trace)).encoded), as: UTF8.self)
+        for member in ["kind\":\"02\"", "kind\":\"bundle\"", "decision\":\"relayed on 1 link, ttl 6\""] {
+            #expect(reply.contains(member), "\(reply)")
+        }
     }
 
     @Test("every event is decoded as it was encoded")
@@ -163,6 +177,12 @@ struct ControlCodingTests {
     }
 
     private func isAccepted(_ bytes: [UInt8]) -> Bool { if case nil = ControlLine(bytes) { false } else { true } }
+
+    @Test("C4: a decision about neither a packet nor a bundle is rejected", arguments: ["", "0", "0203", "xy", "bundles"])
+    func malformedSubject(_ text: String) {
+        let json = Data("\"\(text)\"".utf8)
+        #expect(throws: DecodingError.self) { try JSONDecoder().decode(TraceEntry.Subject.self, from: json) }
+    }
 
     @Test("bytes that are no text are rejected")
     func notText() {

@@ -205,17 +205,27 @@ struct MeshTraceCommand: AsyncParsableCommand {
                     members: { entry in
                         [
                             "time": .number(entry.time.unixMilliseconds), "id": .string(entry.id),
-                            "kind": .string(entry.kind),
-                            "sender": JSONValue(entry.sender?.hex), "decision": .string(entry.decision),
+                            "kind": .string(entry.subject.text),
+                            "sender": JSONValue(entry.sender?.hex), "decision": .string(entry.decision.rawValue),
                         ]
                     },
                     row: { entry in
                         [
-                            LocalTime(entry.time).clock, entry.id, entry.kind == "bundle" ? "bundle" : "type \(entry.kind)",
-                            entry.sender?.hex ?? "", entry.decision,
+                            LocalTime(entry.time).clock, entry.id, entry.subject.shown,
+                            entry.sender?.hex ?? "", entry.decision.rawValue,
                         ]
                     })
             }
+        }
+    }
+}
+
+extension TraceEntry.Subject {
+    /// The subject in a row of the list.
+    fileprivate var shown: String {
+        switch self {
+        case .packet: "type \(text)"
+        case .bundle: text
         }
     }
 }

@@ -7,8 +7,8 @@ extension MeshDriver {
     func trace(_ prefix: String, limit: Int) -> [TraceEntry] {
         let packets = read { $0.trace.ordered }.map { entry in
             TraceEntry(
-                time: entry.time, id: Hex.encode(entry.id.bytes), kind: Hex.encode([entry.type.rawValue]), sender: entry.sender,
-                decision: entry.decision.description)
+                time: entry.time, id: Hex.encode(entry.id.bytes), subject: .packet(type: entry.type.rawValue),
+                sender: entry.sender, decision: .init(rawValue: entry.decision.description))
         }
         let wanted = (packets + (bundles.withLock { $0 }?.trace.all ?? [])).filter { $0.id.hasPrefix(prefix.lowercased()) }
         // Stable: entries of one moment keep their order.

@@ -2,20 +2,78 @@ package import NearshareBase
 
 /// One decision of a node about a packet or a bundle.
 package struct TraceEntry: Sendable, Hashable, Codable {
+    /// The thing that a node decides about.
+    package enum Subject: Sendable, Hashable {
+        /// - Parameter type: of the packet, also one that this node does not know.
+        case packet(type: UInt8)
+        case bundle
+    }
+
+    /// A sentence about a decision, worded by the node that made it. For display only: a node of another version may decide what
+    /// this one does not know.
+    package struct Decision: RawRepresentable, Sendable, Hashable, Codable {
+        package let rawValue: String
+
+        package init(rawValue: String) {
+            self.rawValue = rawValue
+        }
+    }
+
     package var time: WallTime
     /// The id in hexadecimal digits.
     package var id: String
-    /// The type of the packet in hexadecimal digits, or "bundle".
-    package var kind: String
+    package var subject: Subject
     /// The sender of a packet; nil for a bundle, whose previous node is named in the decision.
     package var sender: PeerID?
-    package var decision: String
+    package var decision: Decision
 
-    package init(time: WallTime, id: String, kind: String, sender: PeerID?, decision: String) {
+    /// The transmitted keys.
+    private enum CodingKeys: String, CodingKey {
+        case time, id, sender, decision
+        case subject = "kind"
+    }
+
+    package init(time: WallTime, id: String, subject: Subject, sender: PeerID?, decision: Decision) {
         self.time = time
         self.id = id
-        self.kind = kind
+        self.subject = subject
         self.sender = sender
         self.decision = decision
+    }
+}
+
+extension TraceEntry.Subject: Codable {
+    private static let bundleText = "bundle"
+
+    package init(from decoder: any Decoder) throws {
+        let text = try decoder.singleValueContainer().decode(String.self)
+        guard let subject = Self(text: text) else {
+            throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: "no packet or bundle"))
+        }
+        self = subject
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(text)
+    }
+
+    /// The transmitted form: the type of the packet in two hexadecimal digits, or "bundle".
+    package var text: String {
+        switch self {
+        case .packet(let type): Hex.encode([type])
+        case .bundle: Self.bundleText
+        }
+    }
+
+    /// - Parameter text: the form that ``text`` returns.
+    init?(text: String) {
+        if text == Self.bundleText {
+            self = .bundle
+        } else if let bytes = Hex.decode(text), bytes.count == 1 {
+            self = .packet(type: bytes[0])
+        } else {
+            return nil
+        }
     }
 }

@@ -202,8 +202,7 @@ package final class BundleDriver: Sendable {
             do throws(MalformedInput) {
                 return .received(ReceivedMeshMessage(delivered, try BundleContent(decoding: delivered.content[...])))
             } catch {
-                // For diagnosis only: any key can sign such a bundle.
-                trace.record(delivered.id, "not readable: \(error)")
+                trace.record(delivered.id, .unreadable(error))
                 settings.log.debug("message \(delivered.id): its content is not readable: \(error)")
                 return nil
             }

@@ -15,11 +15,11 @@ struct BundlePerformer {
     private let emit: (BundleEvent) -> Void
     private let send: (BundlePacket, _ neighbour: EndpointID, _ requiresSession: Bool) -> Void
     /// Records a decision about a bundle, for diagnosis.
-    private let record: (BundleID, String) -> Void
+    private let record: (BundleID, BundleDecision) -> Void
     private var cache = BundleCopyCache()
 
     init(
-        store: any BundleStore, log: Logger, record: @escaping (BundleID, String) -> Void = { _, _ in },
+        store: any BundleStore, log: Logger, record: @escaping (BundleID, BundleDecision) -> Void = { _, _ in },
         emit: @escaping (BundleEvent) -> Void,
         send: @escaping (BundlePacket, _ neighbour: EndpointID, _ requiresSession: Bool) -> Void
     ) {
@@ -39,7 +39,7 @@ struct BundlePerformer {
         for case .remove(let id) in changes { cache.remove(id) }
     }
 
-    private func recordDecision(_ id: BundleID, _ decision: String) {
+    private func recordDecision(_ id: BundleID, _ decision: BundleDecision) {
         log.trace("bundle \(id): \(decision)")
         record(id, decision)
     }
@@ -48,7 +48,7 @@ struct BundlePerformer {
     private mutating func prepare(_ reaction: BundleReaction, _ changes: inout [BundleStoreChange]) {
         switch reaction {
         case .store(let bundle):
-            recordDecision(bundle.id, "stored, from \(bundle.previousNode?.hex ?? "here"), hop \(bundle.copy.hopCount)")
+            recordDecision(bundle.id, .stored(previousNode: bundle.previousNode, hopCount: bundle.copy.hopCount))
             cache.insert(bundle.copy, id: bundle.id)
             changes.append(
                 .insert(
@@ -57,10 +57,10 @@ struct BundlePerformer {
                         host: bundle.host == .unknown ? nil : bundle.host.rawValue,
                         expiry: bundle.copy.bundle.expiry, forwardCount: bundle.forwardCount)))
         case .delete(let ids):
-            for id in ids { recordDecision(id, "deleted") }
+            for id in ids { recordDecision(id, .deleted) }
             changes += ids.map { .remove($0) }
         case .recordDelivery(let id, let expiry):
-            recordDecision(id, "delivered here")
+            recordDecision(id, .delivered)
             changes.append(.recordDelivery(id, expiry: expiry))
         case .forward(let id, _, _, _, _) where cache[id] == nil: load(id)
         case .forward, .send, .emit: break
@@ -99,7 +99,7 @@ struct BundlePerformer {
             if cache[id] == nil { load(id) }
             guard var copy = cache[id] else { return }
             (copy.hopCount, copy.forwarding, copy.visitedTags) = (hopCount, forwarding, visitedTags)
-            recordDecision(id, "forwarded to \(neighbour) as hop \(hopCount), \(forwarding)")
+            recordDecision(id, .forwarded(to: neighbour, hopCount: hopCount, forwarding))
             do throws(StorageError) {
                 try store.recordForward(of: id)
             } catch {

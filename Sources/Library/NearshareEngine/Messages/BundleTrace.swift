@@ -13,8 +13,9 @@ final class BundleTrace: Sendable {
         self.wallClock = wallClock
     }
 
-    func record(_ id: BundleID, _ decision: String) {
-        let entry = TraceEntry(time: wallClock(), id: id.hex, kind: "bundle", sender: nil, decision: decision)
+    func record(_ id: BundleID, _ decision: BundleDecision) {
+        let entry = TraceEntry(
+            time: wallClock(), id: id.hex, subject: .bundle, sender: nil, decision: .init(rawValue: decision.description))
         entries.withLock { entries in
             // In blocks, so that not every entry moves all others.
             if entries.count >= 2 * Self.capacity { entries.removeFirst(Self.capacity) }
