@@ -40,7 +40,9 @@ enum Console {
     }
 
     /// Writes a table of the command's results, as far as possible within the width of the terminal.
-    static func writeTable(_ rows: [[String]]) {
+    /// - Parameter notice: the message to the user about an empty table.
+    static func writeTable(_ rows: [[String]], ifEmpty notice: String? = nil) {
+        if rows.isEmpty, let notice { Console.notice(notice) }
         for line in Table.wrappedLines(rows, maximumWidth: columns(of: STDOUT_FILENO)) { writeResult(line) }
     }
 
@@ -56,8 +58,7 @@ enum Console {
             for item in items { JSONEvents.emit(event, members(item)) }
             return
         }
-        if items.isEmpty, let notice { Console.notice(notice) }
-        writeTable(items.map(row))
+        writeTable(items.map(row), ifEmpty: notice)
     }
 
     /// Writes a message for the user, wrapped at words on a terminal.

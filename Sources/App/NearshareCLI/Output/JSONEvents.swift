@@ -35,6 +35,9 @@ enum JSONValue: Encodable, Sendable {
 
 /// Events for programs: one object per line on standard output, as documented in `nearshare(5)`.
 enum JSONEvents {
+    /// The name and the members of an event.
+    typealias Event = (String, [String: JSONValue])
+
     static func emit(_ event: String, _ members: [String: JSONValue]) {
         Console.writeResult(line(event, members))
     }

@@ -3,7 +3,7 @@ internal import NearshareService
 
 /// Reports to programs: one JSON event per line on standard output, as documented in `nearshare(5)`. Results, notices and
 /// warnings that are not events go to standard error.
-struct JSONReporter: Reporter {
+struct JSONReporter: CommandReporter {
     /// Whether progress is drawn on standard error, if that is a terminal.
     var showsProgress = false
     /// Limits the messages of peers that the user does not know; nil where the user has asked for what is shown.
@@ -30,6 +30,10 @@ struct JSONReporter: Reporter {
             }
             write(line)
         }
+    }
+
+    func emit(_ events: @autoclosure () -> [JSONEvents.Event], text: () throws -> Void) rethrows {
+        for (name, members) in events() { write(JSONEvents.line(name, members)) }
     }
 
     /// The bytes that a short event counts as, so that a flood of short ones leaves room for longer ones.

@@ -4,7 +4,7 @@ internal import NearshareService
 internal import NearshareTerminal
 
 /// Renders the events of operations as text: results on standard output, everything else on standard error.
-struct TextReporter: Reporter {
+struct TextReporter: CommandReporter {
     /// The destination of output lines.
     enum Output: Sendable {
         case console
@@ -37,6 +37,8 @@ struct TextReporter: Reporter {
         }
         reporter.write(event)
     }
+
+    func emit(_ events: @autoclosure () -> [JSONEvents.Event], text: () throws -> Void) rethrows { try text() }
 
     private func write(_ event: OperationEvent) {
         switch event {
