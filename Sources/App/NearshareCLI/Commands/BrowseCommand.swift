@@ -55,7 +55,7 @@ struct BrowseCommand: AsyncParsableCommand {
                 ?? (settings.radio == nil ? [.network] : [.network, .bluetooth])
             // Over Bluetooth, learning a name needs a connection.
             let defaultTimeout: Duration = via == .bluetooth ? .seconds(8) : .seconds(2)
-            let list = BrowsedPeers(trust: trust, isJSON: output.json)
+            let list = BrowsedPeers(trust: trust, reporter: output.reporter)
             let security = via == .bluetooth ? nil : machine.localSendSecurityIfAvailable(log: global.logger)
             var interruption: SignalHandling.Interrupted?
             do {

@@ -21,9 +21,7 @@ struct ConfigCommand: AsyncParsableCommand {
             let effective = try EffectiveSettings(
                 of: LocalMachine(), options: receiving.nodeOptions(log: global.logger),
                 environment: ProcessInfo.processInfo.environment)
-            if output.json {
-                for setting in effective.settings { JSONEvents.emit("setting", Self.jsonMembers(setting)) }
-            } else {
+            output.reporter.emit("setting", for: effective.settings, members: Self.jsonMembers) {
                 let columns =
                     TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : nil
                 for line in Self.lines(effective.settings, columns: columns) { Console.writeResult(line) }

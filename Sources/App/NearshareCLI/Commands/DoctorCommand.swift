@@ -27,7 +27,7 @@ struct DoctorCommand: AsyncParsableCommand {
             // Behind sudo the user's files are checked as the user.
             let user = SudoUser.current
             try user?.dropPrivileges()
-            let diagnosis = MachineDiagnosis(onBehalfOf: user) { [isJSON = output.json] in Self.render($0, isJSON: isJSON) }
+            let diagnosis = MachineDiagnosis(onBehalfOf: user) { [reporter = output.reporter] in Self.render($0, to: reporter) }
             let port = await diagnosis.checkPort()
             // Only root can read the rules of the firewall.
             try user?.restorePrivileges()
@@ -55,24 +55,23 @@ struct DoctorCommand: AsyncParsableCommand {
 }
 
 extension DoctorCommand {
-    private static func render(_ finding: MachineDiagnosis.Finding, isJSON: Bool) {
-        if isJSON {
-            return JSONEvents.emit(
-                "finding",
-                [
-                    "severity": .string(finding.severity.rawValue), "subject": .string(finding.subject),
-                    "text": .string(finding.text),
-                    "advice": JSONValue(finding.advice),
-                ])
+    private static func render(_ finding: MachineDiagnosis.Finding, to reporter: any CommandReporter) {
+        reporter.emit(
+            "finding",
+            [
+                "severity": .string(finding.severity.rawValue), "subject": .string(finding.subject),
+                "text": .string(finding.text), "advice": JSONValue(finding.advice),
+            ]
+        ) {
+            let label =
+                switch finding.severity {
+                case .ok: "ok     "
+                case .notice: "note   "
+                case .warning: "warning"
+                case .error: "PROBLEM"
+                }
+            Console.writeResult("\(finding.subject): \(finding.text)", after: "\(label)  ")
+            if let advice = finding.advice { Console.writeResult(advice, after: "         → ") }
         }
-        let label =
-            switch finding.severity {
-            case .ok: "ok     "
-            case .notice: "note   "
-            case .warning: "warning"
-            case .error: "PROBLEM"
-            }
-        Console.writeResult("\(finding.subject): \(finding.text)", after: "\(label)  ")
-        if let advice = finding.advice { Console.writeResult(advice, after: "         → ") }
     }
 }

@@ -23,8 +23,8 @@ struct FriendsListCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             let friends = KnownPeerRenderer.sorted(try machine.trust.read().entries.filter { $0.value.isFriend })
             let contacts = try machine.contacts.read()
-            Console.writeList(
-                friends, isJSON: output.json, event: "friend", ifEmpty: "no friends yet; `nearshare friends add PEER` adds one",
+            output.reporter.writeList(
+                friends, event: "friend", ifEmpty: "no friends yet; `nearshare friends add PEER` adds one",
                 members: { friend in
                     var members = KnownPeerRenderer.jsonMembers(friend)
                     members["verified"] = .bool(friend.entry.trust == .verified)

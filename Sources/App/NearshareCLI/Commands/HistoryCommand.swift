@@ -42,13 +42,15 @@ struct HistoryCommand: AsyncParsableCommand {
             if let peer { try history.restrict(toPeer: peer) }
             if sent { history.restrict(to: .outgoing) }
             if received { history.restrict(to: .incoming) }
-            let shown = history.entries.suffix(limit ?? (output.json ? history.entries.count : Self.defaultLimit))
+            let entries = history.entries
             let direction = sent ? "sent" : received ? "received" : "sent or received"
             let preposition = sent ? "to" : received ? "from" : "to or from"
             let other = peer.map { " \(preposition) \(TerminalText.escaped($0))" } ?? ""
-            Console.writeList(
-                shown, isJSON: output.json, event: "history", ifEmpty: "nothing was \(direction)\(other) yet",
-                members: Self.jsonMembers, row: Self.row)
+            output.reporter.emit("history", for: entries.suffix(limit ?? entries.count), members: Self.jsonMembers) {
+                Console.writeTable(
+                    entries.suffix(limit ?? Self.defaultLimit).map(Self.row),
+                    ifEmpty: "nothing was \(direction)\(other) yet")
+            }
         }
     }
 

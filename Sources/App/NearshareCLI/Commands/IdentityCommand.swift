@@ -25,26 +25,25 @@ struct IdentityShowCommand: AsyncParsableCommand {
             let machine = try LocalMachine()
             // Showing must not generate a key: a machine that was never used has no identity.
             guard machine.state.hasIdentity else {
-                if output.json { return JSONEvents.emit("identity", ["exists": .bool(false)]) }
-                return Console.notice(
-                    "no identity yet; the first send or receive, `nearshare keys export` or `nearshare identity qr` generates it"
-                )
+                return output.reporter.emit("identity", ["exists": .bool(false)]) {
+                    Console.notice(
+                        "no identity yet; the first send or receive, `nearshare keys export` or `nearshare identity qr` generates it"
+                    )
+                }
             }
             let identity = try machine.state.identity()
             let name = try machine.name()
-            if output.json {
-                JSONEvents.emit(
-                    "identity",
-                    [
-                        "exists": .bool(true), "name": .string(name.claimed), "id": .string(identity.peerID.hex),
-                        "fingerprint": .string(identity.fingerprint.hex),
-                    ])
-                return
+            output.reporter.emit(
+                "identity",
+                [
+                    "exists": .bool(true), "name": .string(name.claimed), "id": .string(identity.peerID.hex),
+                    "fingerprint": .string(identity.fingerprint.hex),
+                ]
+            ) {
+                Console.writeTable([
+                    ["name", name.unquoted], ["id", identity.peerID.hex], ["fingerprint", identity.fingerprint.hex],
+                ])
             }
-            let rows = [
-                ["name", name.unquoted], ["id", identity.peerID.hex], ["fingerprint", identity.fingerprint.hex],
-            ]
-            Console.writeTable(rows)
         }
     }
 }
@@ -66,9 +65,10 @@ struct IdentityQRCommand: AsyncParsableCommand {
             guard let link = try await LocalMachine().verificationLink() else {
                 throw CommandFailure(.failure, "this machine's name does not fit into a verification link")
             }
-            if output.json { return JSONEvents.emit("link", ["link": .string(link)]) }
-            QRCodeOutput.write(link, to: STDOUT_FILENO)
-            Console.writeResult(link)
+            output.reporter.emit("link", ["link": .string(link)]) {
+                QRCodeOutput.write(link, to: STDOUT_FILENO)
+                Console.writeResult(link)
+            }
         }
     }
 }

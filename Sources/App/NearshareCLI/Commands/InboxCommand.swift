@@ -49,39 +49,41 @@ struct InboxListCommand: AsyncParsableCommand {
                 return
             }
             let pending = try machine.inbox(inbox, limits: InboxLimits()).pendingItems
-            if output.json {
-                for entry in entries {
-                    JSONEvents.emit(
-                        "arrived",
-                        [
-                            "when": .number(entry.when.unixMilliseconds), "peer": .string(entry.peer.peerID.hex),
-                            "peer_name": .string(entry.peerName.claimed), "name": .string(entry.claimedName),
-                            "path": .string(entry.path), "size": .number(entry.size), "type": JSONValue(entry.type),
-                            "kind": .string(entry.isFolder ? "folder" : "file"),
-                        ])
-                }
+            try output.reporter.emit("arrived", for: entries, members: Self.jsonMembers) {
+                if entries.isEmpty, pending.isEmpty { Console.notice("no files received yet") }
+                let trust = try machine.trust.read()
+                Console.writeTable(entries.map { Self.row($0, knowing: trust) })
+            }
+            output.reporter.emit("waiting", for: pending, members: Self.jsonMembers) {
                 for item in pending {
-                    JSONEvents.emit("waiting", ["path": .string(item.path), "size": .number(item.byteCount)])
+                    let reason = item.insufficientSpace.map { free in
+                        ", which has \(free.formattedByteCount) free, and \(item.byteCount.formattedByteCount) are needed"
+                    }
+                    Console.writeResult("waits for the inbox\(reason ?? ""): \(TerminalText.path(item.path))")
                 }
-                return
-            }
-            if entries.isEmpty, pending.isEmpty { Console.notice("no files received yet") }
-            let trust = try machine.trust.read()
-            let rows = entries.map { entry in
-                [
-                    entry.when.localText, trust.listedName(of: entry.peer.peerID, claiming: entry.peerName),
-                    entry.size.formattedByteCount, entry.isFolder ? "folder" : entry.type ?? "",
-                    TerminalText.path(entry.path)
-                        + (entry.exists ? "" : entry.isGone ? "  (no longer there)" : "  (not reachable)"),
-                ]
-            }
-            Console.writeTable(rows)
-            for item in pending {
-                let reason = item.insufficientSpace.map { free in
-                    ", which has \(free.formattedByteCount) free, and \(item.byteCount.formattedByteCount) are needed"
-                }
-                Console.writeResult("waits for the inbox\(reason ?? ""): \(TerminalText.path(item.path))")
             }
         }
+    }
+
+    private static func row(_ entry: ReceiveHistory.Entry, knowing trust: TrustStore) -> [String] {
+        [
+            entry.when.localText, trust.listedName(of: entry.peer.peerID, claiming: entry.peerName),
+            entry.size.formattedByteCount, entry.isFolder ? "folder" : entry.type ?? "",
+            TerminalText.path(entry.path)
+                + (entry.exists ? "" : entry.isGone ? "  (no longer there)" : "  (not reachable)"),
+        ]
+    }
+
+    private static func jsonMembers(_ entry: ReceiveHistory.Entry) -> [String: JSONValue] {
+        [
+            "when": .number(entry.when.unixMilliseconds), "peer": .string(entry.peer.peerID.hex),
+            "peer_name": .string(entry.peerName.claimed), "name": .string(entry.claimedName),
+            "path": .string(entry.path), "size": .number(entry.size), "type": JSONValue(entry.type),
+            "kind": .string(entry.isFolder ? "folder" : "file"),
+        ]
+    }
+
+    private static func jsonMembers(_ item: PendingItem) -> [String: JSONValue] {
+        ["path": .string(item.path), "size": .number(item.byteCount)]
     }
 }

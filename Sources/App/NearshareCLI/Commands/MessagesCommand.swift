@@ -33,18 +33,17 @@ struct MessagesCommand: ConfinedCommand {
 
     private func list() async throws {
         let messages = MessageListOperation(
-            try LocalMachine(), after: after, joinsParts: !output.json, reporter: reporter)
+            try LocalMachine(), after: after, joinsParts: !output.json, reporter: output.reporter)
         try await messages.list()
-        if !output.json, messages.isEmpty { Console.notice("no messages\(after > 0 ? " after \(after)" : " yet")") }
+        guard messages.isEmpty else { return }
+        output.reporter.writeText { Console.notice("no messages\(after > 0 ? " after \(after)" : " yet")") }
     }
 
     private func follow(on machine: LocalMachine) async throws {
-        let messages = MessageListOperation(machine, after: after, joinsParts: !output.json, reporter: reporter)
+        let messages = MessageListOperation(machine, after: after, joinsParts: !output.json, reporter: output.reporter)
         let options = nearby.nodeOptions(global)
         try await withNodeClient(on: machine, options: options, environment: .command, continues: true) {
             try await messages.follow($0)
         }
     }
-
-    private var reporter: any Reporter { output.json ? JSONReporter() : TextReporter() }
 }

@@ -10,7 +10,7 @@ extension NearshareCommand {
         guard TerminalProperties.isTerminal(STDOUT_FILENO) else { throw CleanExit.helpRequest(self) }
         try await runCommand {
             let machine = try LocalMachine()
-            let list = BrowsedPeers(trust: try machine.trust.read(), isJSON: false)
+            let list = BrowsedPeers(trust: try machine.trust.read(), reporter: TextReporter())
             Console.notice("looking for peers…")
             let settings = try machine.nodeSettings(discovery: machine.discovery())
             // Not over Bluetooth, whose search takes longer.

@@ -24,8 +24,8 @@ struct PeersListCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let peers = KnownPeerRenderer.sorted(try LocalMachine().trust.read().entries)
-            Console.writeList(
-                peers, isJSON: output.json, event: "peer",
+            output.reporter.writeList(
+                peers, event: "peer",
                 ifEmpty: "no peers yet; a peer is stored when a file is sent to it or accepted from it",
                 members: { peer in
                     var members = KnownPeerRenderer.jsonMembers(peer)

@@ -15,23 +15,17 @@ struct VoiceListCommand: AsyncParsableCommand {
     func run() async throws {
         try await runCommand {
             let entries = try VoiceNoteStore(LocalMachine()).entries()
-            if output.json {
-                for entry in entries {
-                    JSONEvents.emit(
-                        "note",
-                        entry.note.json.merging(entry.origin.json) { $1 }
-                            .merging(["when": .number(entry.time.unixMilliseconds)]) { $1 })
-                }
-                return
-            }
-            if entries.isEmpty { Console.notice("no voice notes yet; `nearshare voice` records one") }
-            for line in Self.lines(
-                entries,
-                columns: TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : nil
-            ) {
-                Console.writeResult(line, isMessage: true)
+            output.reporter.emit("note", for: entries, members: Self.jsonMembers) {
+                if entries.isEmpty { Console.notice("no voice notes yet; `nearshare voice` records one") }
+                let columns =
+                    TerminalProperties.isTerminal(STDOUT_FILENO) ? TerminalProperties.size(of: STDOUT_FILENO).columns : nil
+                for line in Self.lines(entries, columns: columns) { Console.writeResult(line, isMessage: true) }
             }
         }
+    }
+
+    private static func jsonMembers(_ entry: VoiceNoteStore.Entry) -> [String: JSONValue] {
+        entry.note.json.merging(entry.origin.json) { $1 }.merging(["when": .number(entry.time.unixMilliseconds)]) { $1 }
     }
 
     /// Shell completion: the ids of the notes, with the times at which they were made where the shell shows them. The scripts

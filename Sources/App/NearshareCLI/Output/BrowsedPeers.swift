@@ -6,13 +6,13 @@ internal import Synchronization
 /// The peers found so far, and their output.
 final class BrowsedPeers: Sendable {
     private let trust: TrustStore
-    private let isJSON: Bool
+    private let reporter: any CommandReporter
     private let found = Mutex<[PeerID: NearbyPeer]>([:])
     private let unwritten = Mutex(PeerChangeQueue(now: SystemClock.monotonic()))
 
-    init(trust: TrustStore, isJSON: Bool) {
+    init(trust: TrustStore, reporter: any CommandReporter) {
         self.trust = trust
-        self.isJSON = isJSON
+        self.reporter = reporter
     }
 
     var peers: [NearbyPeer] { NearbyPeerTable.sorted(found.withLock { $0 }) }
@@ -77,9 +77,8 @@ final class BrowsedPeers: Sendable {
         guard let peer = change.after ?? change.before else { return }
         let (event, sign) =
             change.after == nil ? ("lost", "-") : change.before == nil ? ("found", "+") : ("updated", "~")
-        if isJSON {
-            JSONEvents.emit(event, jsonMembers(peer))
-        } else if change.before.map(row) != change.after.map(row) {
+        reporter.emit(event, jsonMembers(peer)) {
+            guard change.before.map(row) != change.after.map(row) else { return }
             Console.writeResult(([sign] + row(peer)).joined(separator: "  "))
         }
     }
@@ -96,7 +95,7 @@ final class BrowsedPeers: Sendable {
                     ? "no peers nearby but phones in the mesh, which `nearshare mesh status` lists"
                     : "no peers nearby; `nearshare receive` advertises a machine, `nearshare doctor` looks for problems")
         }
-        Console.writeList(peers, isJSON: isJSON, event: "found", members: jsonMembers, row: row)
+        reporter.writeList(peers, event: "found", members: jsonMembers, row: row)
     }
 
     func row(_ peer: NearbyPeer) -> [String] {
