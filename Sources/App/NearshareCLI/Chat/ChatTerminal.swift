@@ -555,7 +555,8 @@ final class ChatTerminal: Sendable {
             source: .microphone(nil), rate: AudioFormat.speech.rate, settings: settings, output: nil, duration: nil,
             isTrimmed: true, receivers: [name], needsReview: true, fileAdvice: "/send FILE")
         let session = RecordingSession(
-            store: VoiceNoteStore(machine), parameters: parameters, decoders: decoders, isJSON: false, isQuiet: false)
+            store: VoiceNoteStore(machine), parameters: parameters, decoders: decoders, reporter: TextReporter(),
+            isQuiet: false)
         return try await session.run()?.path
     }
 }

@@ -164,7 +164,7 @@ struct SendCommand: AsyncParsableCommand {
                 try listEntries(of: source)
                 return try Self.failIfUnreadable(source.unreadableCount)
             }
-            let reporter = makeSendReporter(isJSON: output.json, isQuiet: quiet)
+            let reporter = self.reporter
             let source = try makeSource()
             reportLeftOut(source.skipped, of: source.skippedCount)
             let settings = try transport.nodeSettings(machine, log: global.logger)
@@ -252,9 +252,8 @@ struct SendCommand: AsyncParsableCommand {
             throw ValidationError("--dialog picks the receiver; omit \(toEveryone ? "--to-everyone" : "--to")")
         }
         if qr { throw ValidationError("give either --dialog or --qr, not both") }
-        if output.json || dryRun {
-            throw ValidationError("--dialog reports in notifications; omit \(output.json ? "--json" : "--dry-run")")
-        }
+        if output.json { throw ValidationError("--dialog reports in notifications; omit --json") }
+        if dryRun { throw ValidationError("--dialog reports in notifications; omit --dry-run") }
         if files.isEmpty { throw ValidationError("--dialog sends files; omit --text") }
         if files == ["-"] { throw ValidationError("--dialog sends files, not standard input; omit -") }
         if transport.via == .mesh { throw ValidationError("--dialog does not send over the mesh; omit --via") }
@@ -339,14 +338,12 @@ struct SendCommand: AsyncParsableCommand {
         if more > 0 { warn("left out: \(more) more", event: "left_out_more", ["count": .number(UInt64(clamping: more))]) }
     }
 
-    /// Writes a warning, or its JSON event; with --quiet no warning.
     private func warn(_ text: String, event: String, _ members: [String: JSONValue]) {
-        if output.json {
-            JSONEvents.emit(event, members)
-        } else if !quiet {
-            Console.warn(text)
-        }
+        reporter.emit(event, members) { Console.warn(text) }
     }
+
+    /// The reporter of the operation. Results are written also with --quiet, by another one.
+    private var reporter: any CommandReporter { OutputOptions.makeReporter(json: output.json, isQuiet: quiet) }
 
     private static func failIfUnreadable(_ count: Int) throws(CommandFailure) {
         guard count > 0 else { return }
@@ -357,6 +354,7 @@ struct SendCommand: AsyncParsableCommand {
     /// Writes the entries that would be sent: their paths, as the receiver gets them, and sizes.
     private func listEntries(of source: FileSource) throws {
         var counts = OfferText.EntryCounts()
+        let results = output.reporter
         try source.forEachEntry { entry in
             counts.add(entry.kind)
             let path = entry.path.map { String(decoding: $0.bytes, as: UTF8.self) }.joined(separator: "/")
@@ -367,14 +365,12 @@ struct SendCommand: AsyncParsableCommand {
                 case .link(let target):
                     ("link", " -> \(TerminalText.escaped(String(decoding: target, as: UTF8.self), columns: 4096))")
                 }
-            if output.json {
-                JSONEvents.emit("entry", ["path": .string(path), "kind": .string(kind), "size": JSONValue(entry.size)])
-            } else {
+            results.emit("entry", ["path": .string(path), "kind": .string(kind), "size": JSONValue(entry.size)]) {
                 Console.writeResult(TerminalText.path(path) + facts)
             }
         }
         let size = (source.offer.totalSize ?? 0).formattedByteCount
-        if !output.json, !quiet { Console.notice("\(counts.text), \(size); nothing was sent") }
+        reporter.writeText { Console.notice("\(counts.text), \(size); nothing was sent") }
     }
 
     private func makeSource() throws -> SendSource {
@@ -427,18 +423,17 @@ struct SendCommand: AsyncParsableCommand {
 
     /// Warns of each pattern of an option that leaves nothing out, and of those of a file in one line.
     private func reportUnused(_ exclusions: [ExclusionPatterns.Unused]) {
-        if output.json {
-            for unused in exclusions.prefix(Self.maximumUnusedEvents) {
-                var members: [String: JSONValue] = ["pattern": .string(unused.pattern)]
-                if let file = unused.file { members["file"] = .string(file) }
-                JSONEvents.emit("unused_exclusion", members)
-            }
-            let more = exclusions.count - Self.maximumUnusedEvents
-            if more > 0 { JSONEvents.emit("unused_exclusion_more", ["count": .number(UInt64(clamping: more))]) }
-            return
+        reporter.emit("unused_exclusion", for: exclusions.prefix(Self.maximumUnusedEvents), members: Self.jsonMembers) {
+            for line in Self.unusedLines(exclusions) { Console.warn(line) }
         }
-        if quiet { return }
-        for line in Self.unusedLines(exclusions) { Console.warn(line) }
+        let more = exclusions.count - Self.maximumUnusedEvents
+        if more > 0 { reporter.emit("unused_exclusion_more", ["count": .number(UInt64(clamping: more))]) {} }
+    }
+
+    private static func jsonMembers(_ unused: ExclusionPatterns.Unused) -> [String: JSONValue] {
+        var members: [String: JSONValue] = ["pattern": .string(unused.pattern)]
+        if let file = unused.file { members["file"] = .string(file) }
+        return members
     }
 
     /// A file of patterns may have any number of lines.
@@ -476,10 +471,4 @@ extension SendOperation {
         reportInterruption()
         SignalHandling.exitNow()
     }
-}
-
-/// The reporter of a command that sends.
-func makeSendReporter(isJSON: Bool, isQuiet: Bool) -> any Reporter {
-    if isJSON { return JSONReporter() }
-    return isQuiet ? SilentReporter() : TextReporter()
 }

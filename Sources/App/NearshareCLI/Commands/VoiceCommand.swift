@@ -131,7 +131,7 @@ struct VoiceRecordCommand: ConfinedCommand {
         let parameters = try makeParameters(machine)
         if peers.isEmpty {
             guard let note = try await makeRecordingSession(machine, parameters, decoders).run() else { return }
-            if !json { Console.writeResult(note.path) }
+            OutputOptions.makeReporter(json: json).writeText { Console.writeResult(note.path) }
         } else {
             try await recordAndSend(parameters, decoders, from: machine)
         }
@@ -141,8 +141,12 @@ struct VoiceRecordCommand: ConfinedCommand {
         _ machine: LocalMachine, _ parameters: RecordingSession.Parameters, _ decoders: any WorkerLauncher
     ) -> RecordingSession {
         RecordingSession(
-            store: VoiceNoteStore(machine), parameters: parameters, decoders: decoders, isJSON: json, isQuiet: quiet || json)
+            store: VoiceNoteStore(machine), parameters: parameters, decoders: decoders, reporter: reporter,
+            isQuiet: quiet || json)
     }
+
+    /// The reporter of the operation. Results are written also with --quiet, by another one.
+    private var reporter: any CommandReporter { OutputOptions.makeReporter(json: json, isQuiet: quiet) }
 
     private func makeParameters(_ machine: LocalMachine) throws -> RecordingSession.Parameters {
         let settings = NoteSettings(
@@ -174,7 +178,7 @@ struct VoiceRecordCommand: ConfinedCommand {
             let receivers: VoiceNoteReceivers = try await SignalHandling.run(onSignal: { SignalHandling.exitNow() }) {
                 try await lookUpReceivers(from: machine, on: node)
             }
-            for notice in receivers.notices where !quiet && !json { Console.notice(notice) }
+            reporter.writeText { for notice in receivers.notices { Console.notice(notice) } }
             let requestedLimit = parameters.settings.limit
             parameters.settings.limit = NoteSizeLimit.smaller(requestedLimit, receivers.limit)
             if parameters.settings.limit != requestedLimit, let text = receivers.limitText {
@@ -192,7 +196,9 @@ struct VoiceRecordCommand: ConfinedCommand {
     private func lookUpReceivers(from machine: LocalMachine, on node: Node) async throws -> VoiceNoteReceivers {
         // A temporary line; a permanent one follows when the note is sent.
         let names = peers.map { TerminalText.escaped($0, columns: 24) }.joined(separator: ", ")
-        if !quiet, !json, TerminalProperties.isTerminal(STDERR_FILENO) { StatusDisplay.shared.show(["looking for \(names)…"]) }
+        if TerminalProperties.isTerminal(STDERR_FILENO) {
+            reporter.writeText { StatusDisplay.shared.show(["looking for \(names)…"]) }
+        }
         defer { StatusDisplay.shared.show([]) }
         let resolver = PeerResolver(machine: machine, reporter: SilentReporter(), transport: transport.preferred)
         // An input file can be sent later; a recording cannot be repeated, so it does not wait for its receivers.
@@ -201,7 +207,7 @@ struct VoiceRecordCommand: ConfinedCommand {
 
     private func send(_ note: VoiceNote, from machine: LocalMachine, on node: Node) async throws {
         let operation = try VoiceNoteSendOperation(
-            note, to: peers, from: machine, reporter: makeSendReporter(isJSON: json, isQuiet: quiet),
+            note, to: peers, from: machine, reporter: reporter,
             timeout: machine.configuration.answerTimeout(timeout?.duration), searchLimit: timeout?.duration,
             transport: transport.preferred,
             unsealed: unsealed.confirmation(isQuiet: json || quiet), pin: PINPrompt.onTerminal(isQuiet: json || quiet))
@@ -226,19 +232,20 @@ struct VoiceRecordCommand: ConfinedCommand {
     private func listAllDevices() throws {
         let audio = try LinuxAudio.make(for: device)
         let devices = try audio.devices()
-        if json {
-            for device in devices {
-                JSONEvents.emit(
-                    "device",
-                    [
-                        "name": .string(device.name), "title": .string(device.title),
-                        "direction": .string(device.direction == .input ? "input" : "output"),
-                        "is_default": .bool(device.isDefault), "system": .string(audio.title),
-                    ])
-            }
-            return
+        func members(_ device: AudioDevice) -> [String: JSONValue] {
+            [
+                "name": .string(device.name), "title": .string(device.title),
+                "direction": .string(device.direction == .input ? "input" : "output"),
+                "is_default": .bool(device.isDefault), "system": .string(audio.title),
+            ]
         }
-        Console.notice("audio system: \(TerminalText.escaped(audio.title))")
+        OutputOptions.makeReporter(json: json).emit("device", for: devices, members: members) {
+            Self.write(devices, of: audio.title)
+        }
+    }
+
+    private static func write(_ devices: [AudioDevice], of system: String) {
+        Console.notice("audio system: \(TerminalText.escaped(system))")
         for (direction, heading) in [(AudioDevice.Direction.input, "recording"), (.output, "playback")] {
             let rows = devices.filter { $0.direction == direction }.map { device in
                 [

@@ -64,17 +64,20 @@ final class RecordingSession: Sendable {
     private let store: VoiceNoteStore
     private let parameters: Parameters
     private let decoders: any WorkerLauncher
-    private let isJSON: Bool
+    private let reporter: any CommandReporter
     private let isQuiet: Bool
     private let keyboard: SharedKeyboard?
     private let state = Mutex(State())
     private let style = ANSIStyle(isEnabled: TerminalProperties.hasColor(STDERR_FILENO))
 
-    init(store: VoiceNoteStore, parameters: Parameters, decoders: any WorkerLauncher, isJSON: Bool, isQuiet: Bool) {
+    init(
+        store: VoiceNoteStore, parameters: Parameters, decoders: any WorkerLauncher, reporter: any CommandReporter,
+        isQuiet: Bool
+    ) {
         self.store = store
         self.decoders = decoders
         self.parameters = parameters
-        self.isJSON = isJSON
+        self.reporter = reporter
         self.isQuiet = isQuiet
         // Keys are read only where their effect is visible.
         keyboard =
@@ -172,14 +175,14 @@ final class RecordingSession: Sendable {
         if !parameters.source.isMicrophone { settings.lookAhead = 2 }
         defer { input.close() }
         return try recording.run(from: input, into: file, settings: settings) {
-            guard isJSON else { return }
-            JSONEvents.emit(
+            reporter.emit(
                 "recording",
                 [
                     "path": .string(file.path), "rate": .number(UInt64(input.format.rate)),
                     "bitrate": .number(UInt64(settings.bitrate)), "system": .string(system),
                     "limit": JSONValue(settings.limit?.byteCount),
-                ])
+                ]
+            ) {}
         }
     }
 
@@ -262,11 +265,10 @@ final class RecordingSession: Sendable {
             throw error
         }
         let note = try VoiceNote(path: file.path)
-        if isJSON {
-            JSONEvents.emit(
-                "recorded",
-                note.json.merging(["ending": .string(result.reason.word), "lost_samples": .number(result.lostFrames)]) { $1 })
-        }
+        reporter.emit(
+            "recorded",
+            note.json.merging(["ending": .string(result.reason.word), "lost_samples": .number(result.lostFrames)]) { $1 }
+        ) {}
         for warning in conclusion.warnings { Console.warn(warning) }
         if let failure = conclusion.failure { throw failure }
         for notice in conclusion.notices { say(notice) }
