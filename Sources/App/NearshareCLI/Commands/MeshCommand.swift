@@ -40,8 +40,7 @@ struct MeshRunCommand: ConfinedCommand {
     }
 
     private func run(on machine: LocalMachine) async throws {
-        // Peers are served whether or not the terminal, or the program, reads what is written.
-        DescriptorOutput.startQueueing(omittedEvents: output.json ? JSONEvents.omitted : nil)
+        let (reporter, limiter) = output.startServing(on: machine)
         // A wrong profile is reported before a running `receive` is asked to hand over.
         do throws(StorageError) {
             _ = try machine.propagationProfile(profile)
@@ -51,30 +50,28 @@ struct MeshRunCommand: ConfinedCommand {
         }
         var options = receiving.nodeOptions(log: global.logger)
         options.profile = profile
-        let limiter = UnknownPeerLimiter(output.json ? .bytes : .rows, of: machine)
-        let reporter: any Reporter =
-            output.json ? JSONReporter(showsProgress: true, unknownPeers: limiter) : TextReporter(unknownPeers: limiter)
         let environment = NodeEnvironment(
             interruption: SignalInterruption(), display: .terminal, makeReporter: { _ in reporter })
         let chosenPort = machine.configuration.listeningPort(options.port)
         let inbox = try machine.inbox(options.inbox, limits: InboxLimits())
         let network = NetworkNotice(on: machine, interface: options.interface, NetworkNotice.show)
-        try await runNode(on: machine, options: options, environment: environment) { [isJSON = output.json] node, events in
+        try await runNode(on: machine, options: options, environment: environment) { node, events in
             limiter.followLinks { node.linkShare(of: $0) }
             let status = try await node.status()
-            Self.reportReady(status, isJSON: isJSON)
-            InboxNotice(inbox).show(isJSON: isJSON)
-            if let server = node.localSend { LocalSendNotice.show(server, isJSON: isJSON) }
+            Self.reportReady(status, to: reporter)
+            InboxNotice(inbox).show(to: reporter)
+            if let server = node.localSend { LocalSendNotice.show(server, to: reporter) }
             if let notice = Node.fallbackNotice(port: status.port, chosen: chosenPort) { Console.warn(notice) }
             try await withNetworkNotice(network) { for await event in events { reporter.report(.node(event)) } }
         }
     }
 
-    private static func reportReady(_ status: NodeStatus, isJSON: Bool) {
-        if isJSON { return JSONEvents.emit("ready", MeshStatusCommand.jsonMembers(status)) }
-        Console.notice(
-            "\(status.name.unquoted) (\(status.id.hex)) runs a mesh node with profile \(Self.shown(status.profile)), "
-                + "on port \(status.port)")
+    private static func reportReady(_ status: NodeStatus, to reporter: any CommandReporter) {
+        reporter.emit("ready", MeshStatusCommand.jsonMembers(status)) {
+            Console.notice(
+                "\(status.name.unquoted) (\(status.id.hex)) runs a mesh node with profile \(Self.shown(status.profile)), "
+                    + "on port \(status.port)")
+        }
     }
 
     static func shown(_ profile: NodeStatus.Profile) -> String { profile.name.map { TerminalText.escaped($0) } ?? "standard" }
@@ -92,20 +89,23 @@ struct MeshStatusCommand: AsyncParsableCommand {
         try await runCommand {
             try await withRequiredNode { client in
                 let status = try await client.status()
-                if output.json { return JSONEvents.emit("status", Self.jsonMembers(status)) }
-                Console.writeTable(Self.rows(status))
-                guard !status.neighbours.isEmpty else { return Console.writeResult("no peers nearby") }
-                let rows = status.neighbours.map { neighbour in
-                    [
-                        "  \(neighbour.contact.name.shown)", neighbour.contact.id.hex, neighbour.contact.trustStatus.listText,
-                        neighbour.contact.software.rawValue, neighbour.isDirect ? "linked" : "relayed",
-                        status.secureSessions.contains(neighbour.contact.id) ? "secure session" : "",
-                    ]
-                }
-                Console.writeResult("nearby:")
-                Console.writeTable(rows)
+                output.reporter.emit("status", Self.jsonMembers(status)) { Self.write(status) }
             }
         }
+    }
+
+    private static func write(_ status: NodeStatus) {
+        Console.writeTable(rows(status))
+        guard !status.neighbours.isEmpty else { return Console.writeResult("no peers nearby") }
+        Console.writeResult("nearby:")
+        Console.writeTable(
+            status.neighbours.map { neighbour in
+                [
+                    "  \(neighbour.contact.name.shown)", neighbour.contact.id.hex, neighbour.contact.trustStatus.listText,
+                    neighbour.contact.software.rawValue, neighbour.isDirect ? "linked" : "relayed",
+                    status.secureSessions.contains(neighbour.contact.id) ? "secure session" : "",
+                ]
+            })
     }
 
     /// The properties of a node, each with its name; neighbours are listed apart.

@@ -106,13 +106,9 @@ struct ReceiveCommand: ConfinedCommand {
     }
 
     private func receive(on machine: LocalMachine, _ runner: (any WorkerLauncher)?) async throws {
-        // Peers are served whether or not the terminal, or the program, takes what is written.
-        DescriptorOutput.startQueueing(omittedEvents: output.json ? JSONEvents.omitted : nil)
+        let (rendering, limiter) = output.startServing(on: machine)
         // The program that reads the pipe may write to the same terminal.
         if stdout, TerminalProperties.isPipe(STDOUT_FILENO) { StatusDisplay.shared.recordPipedOutput() }
-        let limiter = UnknownPeerLimiter(output.json ? .bytes : .rows, of: machine)
-        let rendering: any Reporter =
-            output.json ? JSONReporter(showsProgress: true, unknownPeers: limiter) : TextReporter(unknownPeers: limiter)
         let context = Context(
             machine: machine, settings: try makeSettings(machine), rendering: rendering, unknownPeers: limiter, runner: runner,
             pin: try localSendPINFile.map { try LocalSendPIN.read(path: $0) },
@@ -132,7 +128,7 @@ struct ReceiveCommand: ConfinedCommand {
     private struct Context: Sendable {
         let machine: LocalMachine
         let settings: NodeSettings
-        let rendering: any Reporter
+        let rendering: any CommandReporter
         /// The limiter of ``rendering``.
         let unknownPeers: UnknownPeerLimiter
         /// Runs the command of --exec.
@@ -193,7 +189,7 @@ struct ReceiveCommand: ConfinedCommand {
         let failure = Monitor<(any Error)?>(nil)
         let successor = Monitor<PrimaryRole?>(nil)
         try await withNode(settings) {
-            [options = receiving, isJSON = output.json, qr, followerSettings, engine = settings.discovery?.engine] node in
+            [options = receiving, qr, followerSettings, engine = settings.discovery?.engine] node in
             let listener =
                 role != nil || options.port != nil
                 ? try node.listen(
@@ -212,7 +208,7 @@ struct ReceiveCommand: ConfinedCommand {
             let notice = ReceiverNotice(
                 node: node, destination: destination, discoveryEngine: engine,
                 chosenPort: machine.configuration.listeningPort(options.port), page: page, hotspot: hotspot,
-                localSend: localSend, pageInterface: options.nearby.interface, isJSON: isJSON,
+                localSend: localSend, pageInterface: options.nearby.interface, reporter: context.rendering,
                 isNetworkAbsent: NetworkNotice.isAbsent(settings), shown: context.shown)
             let follower = PrimaryRoleFollower(
                 machine: machine, node: node, listener: listener, controller: controller, reporter: reporter,
@@ -230,7 +226,7 @@ struct ReceiveCommand: ConfinedCommand {
                     group.addTask { await NetworkNotice(settings, NetworkNotice.show)?.run() }
                     group.addTask {
                         await ReceiverNotice.showRadio(
-                            of: listener, isJSON: isJSON, isRequested: options.nearby.bluetooth.adapter != nil)
+                            of: listener, isRequested: options.nearby.bluetooth.adapter != nil, to: context.rendering)
                     }
                     group.addTask {
                         do {

@@ -310,15 +310,15 @@ struct SendCommand: AsyncParsableCommand {
             machine: machine, source: source, reporter: reporter, acceptsAll: accept == .all, endsAfterFirst: !keep,
             display: display)
         try await hotspot.withHotspot(on: settings.interface, reporter: reporter) {
-            [interface = transport.interface, isJSON = output.json] hotspot in
+            [interface = transport.interface, results = output.reporter] hotspot in
             try await withNode(settings) { node in
                 let page = try node.servePage(
                     sending: operation.contents(), rateLimit: source.rateLimit, port: Node.defaultPagePort)
                 let action = "get \(source.label)"
                 if let hotspot {
-                    HotspotNotice.show(hotspot, page, isJSON: isJSON, purpose: action)
+                    HotspotNotice.show(hotspot, page, purpose: action, to: results)
                 } else {
-                    PageNotice.show(page, at: PageHosts.all(on: interface), isJSON: isJSON, purpose: action)
+                    PageNotice.show(page, at: PageHosts.all(on: interface), purpose: action, to: results)
                 }
                 try await SignalHandling.run(onSignal: { _ in operation.interrupt(node) }) {
                     try await withThrowingTaskGroup(of: Void.self) { group in

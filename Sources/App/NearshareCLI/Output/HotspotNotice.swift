@@ -6,9 +6,13 @@ internal import NearshareTerminal
 /// The QR codes and the address by which a phone joins a hotspot and opens its page.
 enum HotspotNotice {
     /// - Parameter action: what the page is for, as the end of "open the page to …".
-    static func show(_ hotspot: Hotspot, _ page: PageServer, isJSON: Bool, purpose action: String) {
+    static func show(_ hotspot: Hotspot, _ page: PageServer, purpose action: String, to reporter: any CommandReporter) {
         let url = page.url(host: hotspot.address.description)
-        if isJSON { return emit(hotspot, url) }
+        let pageMembers: [String: JSONValue] = ["url": .string(url), "urls": .array([.string(url)])]
+        reporter.emit([("hotspot", jsonMembers(hotspot)), ("page", pageMembers)]) { write(hotspot, url, action) }
+    }
+
+    private static func write(_ hotspot: Hotspot, _ url: String, _ action: String) {
         let network = hotspot.network
         let commands = LocalMachine.hotspotFirewallCommands(interface: hotspot.plan.interface)
         if !commands.isEmpty {
@@ -25,15 +29,12 @@ enum HotspotNotice {
             ], to: STDERR_FILENO)
     }
 
-    private static func emit(_ hotspot: Hotspot, _ url: String) {
-        JSONEvents.emit(
-            "hotspot",
-            [
-                "name": .string(hotspot.network.ssid), "password": .string(hotspot.network.passphrase),
-                "join": .string(hotspot.network.joinText), "interface": .string(hotspot.plan.interface),
-                "address": .string(hotspot.address.description), "replaced": JSONValue(hotspot.plan.replacedConnection),
-                "shared": JSONValue(hotspot.plan.sharedConnection),
-            ])
-        JSONEvents.emit("page", ["url": .string(url), "urls": .array([.string(url)])])
+    private static func jsonMembers(_ hotspot: Hotspot) -> [String: JSONValue] {
+        [
+            "name": .string(hotspot.network.ssid), "password": .string(hotspot.network.passphrase),
+            "join": .string(hotspot.network.joinText), "interface": .string(hotspot.plan.interface),
+            "address": .string(hotspot.address.description), "replaced": JSONValue(hotspot.plan.replacedConnection),
+            "shared": JSONValue(hotspot.plan.sharedConnection),
+        ]
     }
 }

@@ -20,8 +20,8 @@ struct InboxNotice {
     }
 
     /// Writes the lines; of JSON output, the problem alone.
-    func show(isJSON: Bool) {
+    func show(to reporter: any CommandReporter) {
         if let problem { Console.warn(problem) }
-        if !isJSON { Console.notice("\(place); Ctrl-C ends this") }
+        reporter.writeText { Console.notice("\(place); Ctrl-C ends this") }
     }
 }

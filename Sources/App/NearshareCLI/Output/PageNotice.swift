@@ -10,14 +10,17 @@ enum PageNotice {
     /// - Parameters:
     ///   - hosts: the addresses of this machine, the most likely one first.
     ///   - action: what the page is for, as the end of "scan it with a phone to …".
-    static func show(_ page: PageServer, at hosts: [String], isJSON: Bool, purpose action: String) {
+    static func show(_ page: PageServer, at hosts: [String], purpose action: String, to reporter: any CommandReporter) {
         if hosts.isEmpty {
             Console.warn("this machine has no address that a phone could reach; connect it to a network, and start again")
         }
         let urls = (hosts.isEmpty ? ["127.0.0.1"] : hosts).map { page.url(host: $0) }
-        if isJSON {
-            return JSONEvents.emit("page", ["url": JSONValue(urls.first), "urls": .array(urls.map { .string($0) })])
+        reporter.emit("page", ["url": JSONValue(urls.first), "urls": .array(urls.map { .string($0) })]) {
+            write(urls, action)
         }
+    }
+
+    private static func write(_ urls: [String], _ action: String) {
         guard let url = urls.first else { return }
         if QRCodeOutput.write(url, to: STDERR_FILENO) {
             Console.notice("scan the code with a phone on the same network to \(action), or open \(url)")

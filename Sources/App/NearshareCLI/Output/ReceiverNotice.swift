@@ -18,7 +18,7 @@ struct ReceiverNotice: Sendable {
     let localSend: LocalSendServer?
     /// The interface at whose addresses the page is shown; nil for all.
     let pageInterface: String?
-    let isJSON: Bool
+    let reporter: any CommandReporter
     /// Whether the node had no network at its start.
     let isNetworkAbsent: Bool
     /// The last state; nil before the first.
@@ -32,15 +32,15 @@ struct ReceiverNotice: Sendable {
         guard last != state else { return }
         let isFirst = last == nil
         let isMoved = last.map { ($0.port, $0.node) != (state.port, state.node) } ?? true
-        if isMoved { isJSON ? emit(state, isFirst: isFirst) : write(state, isFirst: isFirst) }
-        if isFirst, let inbox = destination.inbox { InboxNotice(inbox).show(isJSON: isJSON) }
+        if isMoved { report(state, isFirst: isFirst) }
+        if isFirst, let inbox = destination.inbox { InboxNotice(inbox).show(to: reporter) }
         let action = "send files to this machine"
         if isFirst, let page, hotspot == nil {
-            PageNotice.show(page, at: PageHosts.all(on: pageInterface), isJSON: isJSON, purpose: action)
+            PageNotice.show(page, at: PageHosts.all(on: pageInterface), purpose: action, to: reporter)
         }
-        if isFirst, let localSend { LocalSendNotice.show(localSend, isJSON: isJSON) }
+        if isFirst, let localSend { LocalSendNotice.show(localSend, to: reporter) }
         // Last: two codes fill a terminal, and other lines would scroll them away.
-        if isFirst, let page, let hotspot { HotspotNotice.show(hotspot, page, isJSON: isJSON, purpose: action) }
+        if isFirst, let page, let hotspot { HotspotNotice.show(hotspot, page, purpose: action, to: reporter) }
         if isMoved || state.other != nil, let warning = Self.warning(about: state, chosenPort: chosenPort) {
             Console.warn(warning)
         }
@@ -61,13 +61,14 @@ struct ReceiverNotice: Sendable {
         }
     }
 
-    private func emit(_ state: ReceiverPort.State, isFirst: Bool) {
+    private func report(_ state: ReceiverPort.State, isFirst: Bool) {
         var members: [String: JSONValue] = ["port": .number(UInt64(state.port))]
         if let process = state.node { members["node"] = .number(UInt64(max(0, process))) }
-        guard isFirst else { return JSONEvents.emit("port", members) }
-        (members["name"], members["id"]) = (.string(node.name.claimed), .string(node.id.hex))
-        members["discovery"] = JSONValue(discoveryEngine)
-        JSONEvents.emit("ready", members)
+        if isFirst {
+            (members["name"], members["id"]) = (.string(node.name.claimed), .string(node.id.hex))
+            members["discovery"] = JSONValue(discoveryEngine)
+        }
+        reporter.emit(isFirst ? "ready" : "port", members) { write(state, isFirst: isFirst) }
     }
 
     private func write(_ state: ReceiverPort.State, isFirst: Bool) {
@@ -83,14 +84,16 @@ struct ReceiverNotice: Sendable {
     /// Writes whether peers find this machine over Bluetooth, once that is known.
     /// - Parameter isRequested: whether the user has named an adapter; otherwise a machine without Bluetooth is not worth a
     ///   message.
-    static func showRadio(of listener: Listener, isJSON: Bool, isRequested: Bool) async {
+    static func showRadio(of listener: Listener, isRequested: Bool, to reporter: any CommandReporter) async {
         switch await listener.radio {
         case .on(let channel)?:
-            if isJSON { JSONEvents.emit("bluetooth", ["state": .string("on"), "channel": .number(UInt64(channel))]) }
-            if !isJSON { Console.notice("peers in range find this machine over Bluetooth, too") }
+            reporter.emit("bluetooth", ["state": .string("on"), "channel": .number(UInt64(channel))]) {
+                Console.notice("peers in range find this machine over Bluetooth, too")
+            }
         case .unavailable(let reason)?:
-            if isJSON { JSONEvents.emit("bluetooth", ["state": .string("unavailable"), "reason": .string(reason)]) }
-            if isRequested, !isJSON { Console.warn("Bluetooth is not available: \(reason)") }
+            reporter.emit("bluetooth", ["state": .string("unavailable"), "reason": .string(reason)]) {
+                if isRequested { Console.warn("Bluetooth is not available: \(reason)") }
+            }
         case nil: break
         }
     }
