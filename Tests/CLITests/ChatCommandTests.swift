@@ -16,16 +16,15 @@ private func withoutTrailingSpaces(_ line: String) -> String {
     @Test(
         "commands work where a terminal is the input, whatever the output is",
         arguments: [
-            (true, true, true, false, ChatCommand.Presentation.fullScreen), (true, true, false, false, .plainLines),
-            (true, false, true, false, .plainLines), (true, false, false, false, .plainLines), (true, true, true, true, .pipe),
-            (false, true, true, false, .pipe), (false, false, true, false, .pipe),
+            (true, true, true, ChatCommand.Presentation.fullScreen), (true, true, false, .plainLines),
+            (true, false, true, .plainLines), (true, false, false, .plainLines), (false, true, true, .pipe),
+            (false, false, true, .pipe),
         ])
     func presentation(
-        _ isInputTerminal: Bool, _ isOutputTerminal: Bool, _ canMoveCursor: Bool, _ isJSON: Bool,
-        _ expected: ChatCommand.Presentation
+        _ isInteractive: Bool, _ isOutputTerminal: Bool, _ canMoveCursor: Bool, _ expected: ChatCommand.Presentation
     ) {
         let presentation = ChatCommand.Presentation(
-            isInputTerminal: isInputTerminal, isOutputTerminal: isOutputTerminal, canMoveCursor: canMoveCursor, isJSON: isJSON)
+            isInteractive: isInteractive, isOutputTerminal: isOutputTerminal, canMoveCursor: canMoveCursor)
         #expect(presentation == expected)
     }
 

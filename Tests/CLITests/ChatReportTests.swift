@@ -18,6 +18,20 @@ import Testing
         #expect(lines[1] == "    two")
     }
 
+    @Test("programs get the answer of the node to each line")
+    func answers() {
+        let lines = EmittedLines()
+        let report = ChatReport(conversation: .publicRoom, name: "everyone", reporter: lines.reporter, showsMessages: false)
+        report.emitAccepted("a", line: 1)
+        report.emitRefused(ControlFailure(.tooLarge, "too long"), line: 2)
+        report.emit(.notice("hello"))
+        #expect(
+            lines.all == [
+                #"{"event":"accepted","id":"a","line":1}"#, #"{"event":"refused","line":2,"reason":"too long"}"#,
+                #"{"event":"notice","text":"hello"}"#,
+            ])
+    }
+
     @Test("events of other conversations are not reported")
     func otherConversations() {
         let message = ChatMessage(

@@ -1,20 +1,13 @@
 import NearshareService
-import Synchronization
 import Testing
 
 @testable import NearshareCLI
 
 @Suite("the two forms of a command's output") struct CommandReporterTests {
-    private final class Lines: Sendable {
-        private let lines = Mutex<[String]>([])
-        var all: [String] { lines.withLock { $0 } }
-        var reporter: JSONReporter { JSONReporter(write: { line in self.lines.withLock { $0.append(line) } }) }
-    }
-
     private struct Failure: Error {}
 
     @Test func `programs get the events, and no text is written`() {
-        let lines = Lines()
+        let lines = EmittedLines()
         var textCount = 0
         lines.reporter.emit("page", ["url": .string("a")]) { textCount += 1 }
         lines.reporter.emit("note", for: [Int64(1), 2], members: { ["number": .integer($0)] }, text: { textCount += 1 })

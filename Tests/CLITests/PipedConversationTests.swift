@@ -179,7 +179,8 @@ private final class ScriptedNode: NodeClient {
         close(ends[1])
         defer { close(ends[0]) }
         let parameters = PipedConversation.Parameters(
-            peer: peer, requiredStatus: requiredStatus, timeout: timeout, follows: false, history: 0, isJSON: false)
+            peer: peer, requiredStatus: requiredStatus, timeout: timeout, follows: false, history: 0,
+            reporter: TextReporter())
         try await body(PipedConversation(parameters: parameters, input: ends[0]))
     }
 

@@ -7,27 +7,24 @@ struct ChatReport: Sendable {
     let conversation: Conversation
     /// The peer's name, escaped for a terminal.
     let name: String
-    let isJSON: Bool
+    let reporter: any CommandReporter
     /// Whether text output has received lines, and warnings of refused ones. Without it the command's failure names these.
     let showsMessages: Bool
 
     func emit(_ event: ControlEvent) {
-        if isJSON {
-            if let (word, fields) = Self.fields(event, of: conversation) { JSONEvents.emit(word, fields) }
-        } else if showsMessages, case .chatMessage(let message, _) = event, message.conversation == conversation {
+        reporter.emit(Self.fields(event, of: conversation).map { [$0] } ?? []) {
+            guard showsMessages, case .chatMessage(let message, _) = event, message.conversation == conversation else { return }
             for line in Self.lines(message, called: name) { Console.writeWrappedResult(line) }
         }
     }
 
     func emitAccepted(_ id: String, line: UInt64) {
-        if isJSON { JSONEvents.emit("accepted", ["id": .string(id), "line": .number(line)]) }
+        reporter.emit("accepted", ["id": .string(id), "line": .number(line)]) {}
     }
 
     func emitRefused(_ failure: ControlFailure, line: UInt64) {
-        if isJSON {
-            JSONEvents.emit("refused", ["line": .number(line), "reason": .string(failure.description)])
-        } else if showsMessages {
-            Console.warn("not sent: \(TextLayout.sanitized(failure.description))")
+        reporter.emit("refused", ["line": .number(line), "reason": .string(failure.description)]) {
+            if showsMessages { Console.warn("not sent: \(TextLayout.sanitized(failure.description))") }
         }
     }
 
@@ -51,7 +48,7 @@ struct ChatReport: Sendable {
 
     /// The name and the members of the JSON event. Contacts and notices belong to every conversation.
     /// - Returns: nil for events of other conversations, and for those that are not reported.
-    static func fields(_ event: ControlEvent, of conversation: Conversation) -> (String, [String: JSONValue])? {
+    static func fields(_ event: ControlEvent, of conversation: Conversation) -> JSONEvents.Event? {
         switch event {
         case .chatMessage(let message, _):
             guard message.conversation == conversation else { return nil }

@@ -18,7 +18,9 @@ final class PipedConversation: Sendable {
         var history: Int
         /// Whether the authors of lines that are shown learn it.
         var sendsReadReceipts = true
-        var isJSON: Bool
+        /// Whether the contacts are reported first.
+        var reportsContacts = false
+        var reporter: any CommandReporter
 
         /// Whether text output includes received lines, which then count as read.
         var showsMessages: Bool { follows }
@@ -104,8 +106,8 @@ final class PipedConversation: Sendable {
         }
         let (conversation, name) = state.withLock { ($0.conversation ?? .publicRoom, $0.name) }
         let report = ChatReport(
-            conversation: conversation, name: name, isJSON: parameters.isJSON, showsMessages: parameters.showsMessages)
-        if parameters.isJSON { report.emit(.contacts(try await client.contacts())) }
+            conversation: conversation, name: name, reporter: parameters.reporter, showsMessages: parameters.showsMessages)
+        if parameters.reportsContacts { report.emit(.contacts(try await client.contacts())) }
         if parameters.history > 0, isFirst { try await emitHistory(conversation, report, client) }
         try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
@@ -137,10 +139,8 @@ final class PipedConversation: Sendable {
             {
                 Console.notice(notice)
             }
-            if !parameters.isJSON, PeerID(hex: peer) == nil,
-                let notice = Self.newcomerNotice(for: contact)
-            {
-                Console.notice(notice)
+            if PeerID(hex: peer) == nil, let notice = Self.newcomerNotice(for: contact) {
+                parameters.reporter.writeText { Console.notice(notice) }
             }
             return contact
         }

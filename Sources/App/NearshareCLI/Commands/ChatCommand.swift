@@ -70,8 +70,8 @@ struct ChatCommand: ConfinedCommand {
         /// Each line of the input is a message.
         case pipe
 
-        init(isInputTerminal: Bool, isOutputTerminal: Bool, canMoveCursor: Bool, isJSON: Bool) {
-            guard isInputTerminal, !isJSON else {
+        init(isInteractive: Bool, isOutputTerminal: Bool, canMoveCursor: Bool) {
+            guard isInteractive else {
                 self = .pipe
                 return
             }
@@ -95,9 +95,8 @@ struct ChatCommand: ConfinedCommand {
 
     private var presentation: Presentation {
         Presentation(
-            isInputTerminal: TerminalProperties.isTerminal(STDIN_FILENO),
-            isOutputTerminal: TerminalProperties.isTerminal(STDOUT_FILENO), canMoveCursor: TerminalProperties.canMoveCursor,
-            isJSON: json)
+            isInteractive: TerminalProperties.isTerminal(STDIN_FILENO) && !json,
+            isOutputTerminal: TerminalProperties.isTerminal(STDOUT_FILENO), canMoveCursor: TerminalProperties.canMoveCursor)
     }
 
     private func chat(on machine: LocalMachine, decoders: any WorkerLauncher) async throws {
@@ -190,6 +189,7 @@ struct ChatCommand: ConfinedCommand {
     private func parameters(on machine: LocalMachine) -> PipedConversation.Parameters {
         PipedConversation.Parameters(
             peer: peer, requiredStatus: (wait ?? .sent).requiredStatus, timeout: timeout?.duration ?? .seconds(30),
-            follows: follow, history: history ?? 0, sendsReadReceipts: machine.configuration.sendsReadReceipts, isJSON: json)
+            follows: follow, history: history ?? 0, sendsReadReceipts: machine.configuration.sendsReadReceipts,
+            reportsContacts: json, reporter: OutputOptions.makeReporter(json: json))
     }
 }
