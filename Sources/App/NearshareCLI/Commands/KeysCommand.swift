@@ -25,8 +25,8 @@ struct KeysListCommand: AsyncParsableCommand {
         try await runCommand {
             let machine = try LocalMachine()
             let contacts = try KnownKeys(machine).contacts
-            Console.writeList(
-                contacts, isJSON: output.json, event: "key",
+            output.reporter.writeList(
+                contacts, event: "key",
                 ifEmpty: "no keys yet; they are stored when a peer is met in the mesh, or by `nearshare keys import`",
                 members: { contact in
                     [

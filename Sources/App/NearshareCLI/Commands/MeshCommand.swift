@@ -197,11 +197,11 @@ struct MeshTraceCommand: AsyncParsableCommand {
             try await withRequiredNode { client in
                 let limit = id == nil ? Self.latestCount : ControlReply.maximumEntryCount
                 let entries = try await client.trace(id: id ?? "", limit: limit)
-                guard output.json || !entries.isEmpty else {
-                    throw CommandFailure(.failure, Self.absence(of: id))
+                if entries.isEmpty {
+                    try output.reporter.writeText { throw CommandFailure(.failure, Self.absence(of: id)) }
                 }
-                Console.writeList(
-                    entries, isJSON: output.json, event: "trace",
+                output.reporter.writeList(
+                    entries, event: "trace",
                     members: { entry in
                         [
                             "time": .number(entry.time.unixMilliseconds), "id": .string(entry.id),

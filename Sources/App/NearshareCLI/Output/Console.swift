@@ -46,21 +46,6 @@ enum Console {
         for line in Table.wrappedLines(rows, maximumWidth: columns(of: STDOUT_FILENO)) { writeResult(line) }
     }
 
-    /// Writes a list as the command's result: a JSON event for each item, or a table with a row for each.
-    /// - Parameters:
-    ///   - event: the name of the events.
-    ///   - notice: the message to the user about an empty table.
-    static func writeList<Items: Collection>(
-        _ items: Items, isJSON: Bool, event: String, ifEmpty notice: String? = nil,
-        members: (Items.Element) -> [String: JSONValue], row: (Items.Element) -> [String]
-    ) {
-        if isJSON {
-            for item in items { JSONEvents.emit(event, members(item)) }
-            return
-        }
-        writeTable(items.map(row), ifEmpty: notice)
-    }
-
     /// Writes a message for the user, wrapped at words on a terminal.
     static func notice(_ text: String) {
         if let handler = fullScreenMessageHandler.withLock({ $0 }) { return handler.show(text) }

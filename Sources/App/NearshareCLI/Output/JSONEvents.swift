@@ -38,10 +38,6 @@ enum JSONEvents {
     /// The name and the members of an event.
     typealias Event = (String, [String: JSONValue])
 
-    static func emit(_ event: String, _ members: [String: JSONValue]) {
-        Console.writeResult(line(event, members))
-    }
-
     /// The event with the number of omitted events.
     @Sendable static func omitted(_ count: Int) -> String { line("omitted", ["count": .number(UInt64(clamping: count))]) }
 
