@@ -457,9 +457,71 @@ import Testing
                 payload: withUnsafeBytes(of: number) { Array($0)[...] })
             victim.router.receive(try packet.encoded()[...], from: AttackedRouter.link(0), now: victim.moment)
         }
-        #expect(victim.router.history.packets.count <= 20_000 && victim.router.history.packets.lastEarlyDrop != nil)
+        #expect(victim.router.history.packets.count <= 20_000 && victim.router.history.packets.hasDroppedEarly)
         victim.receive(leave)
         #expect(victim.router.peer(anna.id) != nil)
+    }
+
+    @Test("M15, M7: a flood of lines that made-up keys have signed makes no line over another link refused, or shown twice")
+    func signedFlood() throws {
+        var victim = AttackedRouter(links: 3)
+        let (anna, ben, mallory) = (UntrustedPeer(seed: 26), UntrustedPeer(seed: 27), UntrustedPeer(seed: 28))
+        victim.receive(try anna.announcement(at: victim.now), from: 1)
+        victim.receive(try ben.announcement(at: victim.now), from: 2)
+        victim.receive(try mallory.announcement(at: victim.now), from: 0)
+        // The victim asks its neighbours for old lines.
+        victim.run(for: .seconds(6))
+        let honest = try anna.message("honest", at: victim.now)
+        let raced = try anna.message("raced", at: victim.now)
+        victim.receive(honest, from: 1)
+        // The attacker was the first to bring it.
+        victim.receive(raced, from: 0)
+        let sent = victim.now
+        victim.run(for: .seconds(1))
+        // The lines are recorded as a router does that has checked their signatures, which would take most of the test.
+        let flood = MeshLinkSource.link(AttackedRouter.link(0))
+        victim.act { router, now in
+            for number in 0..<10_500 as Range<UInt64> {
+                let line = MeshPacket(
+                    type: .message, timestamp: sent + number, sender: PeerID(fitting: [UInt8(number % 50), 1]), payload: [1])
+                router.history.record(PacketKey(of: line), line, from: .host(flood), isAuthentic: true, now: now)
+            }
+        }
+        #expect(victim.router.history.messages.hasDroppedEarly)
+        // Over the link of the flood, lines from before it are refused.
+        victim.receive(try mallory.message("mallory's clock is slow", at: victim.now - 100_000), from: 0)
+        #expect(victim.events.texts == ["honest", "raced"])
+        victim.receive(try anna.message("missed", at: victim.now - 600_000, ttl: 0), from: 1)
+        victim.receive(try anna.message("the clock is slow", at: victim.now - 100_000), from: 1)
+        let shown = ["honest", "raced", "missed", "the clock is slow"]
+        #expect(victim.events.texts == shown)
+        for link in [0, 1, 2] { victim.receive(honest, from: link) }
+        victim.receive(raced, from: 0)
+        #expect(victim.events.texts == shown)
+        // Another host may bring once what the attacker brought first: conversations know the line by its id.
+        for link in [2, 2, 1, 0] { victim.receive(raced, from: link) }
+        #expect(victim.events.texts == shown + ["raced"])
+    }
+
+    @Test("M15: lines of contacts are remembered apart from what the host brings that floods") func floodBesideContact() throws
+    {
+        var victim = AttackedRouter(links: 1)
+        let anna = UntrustedPeer(seed: 26)
+        victim.act { router, _ in router.setContacts([anna.id: anna.identity.signingKey.publicKey]) }
+        victim.receive(try anna.announcement(at: victim.now))
+        let line = try anna.message("a contact's", at: victim.now)
+        victim.receive(line)
+        victim.run(for: .seconds(1))
+        let flood = MeshLinkSource.link(AttackedRouter.link(0))
+        victim.act { router, now in
+            for number in 0..<10_500 as Range<UInt64> {
+                let line = MeshPacket(type: .message, timestamp: number, sender: PeerID(fitting: [1]), payload: [1])
+                router.history.record(PacketKey(of: line), line, from: .host(flood), isAuthentic: true, now: now)
+            }
+        }
+        victim.receive(line)
+        victim.receive(try anna.message("the clock is slow", at: victim.now - 100_000))
+        #expect(victim.events.texts == ["a contact's", "the clock is slow"])
     }
 
     // MARK: Fragments

@@ -81,21 +81,59 @@ import Testing
         original.signature = [UInt8](repeating: 7, count: 64)
         var forged = original
         forged.signature?[63] = 8
-        history.record(PacketKey(of: forged), forged, now: moment)
-        #expect(!history.isDuplicate(PacketKey(of: original), original, isSyncResponse: false, now: now))
+        history.record(PacketKey(of: forged), forged, from: source(1), now: moment)
+        let key = PacketKey(of: original)
+        #expect(!history.isDuplicate(key, original, from: source(1), isSyncResponse: false, now: now))
     }
 
     @Test("M7: keys that a flood has dropped are rejected by their time, for as long as they may be in transit")
     func dropped() {
         var filter = DuplicateFilter(capacity: 2, lifetime: .seconds(10))
-        func moment(_ second: Int64) -> Moment {
-            Moment(monotonic: now + .seconds(second), wall: WallTime(milliseconds: 100_000 + 1_000 * second))
-        }
-        for second in 0..<3 { filter.insert(PacketKey(of: packet(UInt64(second))), at: moment(Int64(second))) }
-        #expect(filter.mayBeReplay(timestamp: 100_000, now: now + .seconds(12)))
-        #expect(!filter.mayBeReplay(timestamp: 100_001, now: now + .seconds(12)))
+        for second in 0..<3 { filter.insert(key(second), from: source(1), at: moment(second)) }
+        #expect(filter.mayBeReplay(timestamp: 100_000, from: source(1), now: now + .seconds(12)))
+        #expect(!filter.mayBeReplay(timestamp: 100_001, from: source(1), now: now + .seconds(12)))
+        #expect(!filter.mayBeReplay(timestamp: 100_000, from: source(2), now: now + .seconds(12)))
         // Also where the wall clock was ahead, and was set back.
-        #expect(!filter.mayBeReplay(timestamp: 100_000, now: now + .seconds(13)))
+        #expect(!filter.mayBeReplay(timestamp: 100_000, from: source(1), now: now + .seconds(13)))
+    }
+
+    @Test("M15: a full filter drops keys of the source that brought most, and hosts without a link count as one")
+    func shares() {
+        var filter = DuplicateFilter(capacity: 12, lifetime: .seconds(100))
+        for number in 0..<4 { filter.insert(key(number), from: source(1), at: moment(number)) }
+        for number in 4..<30 { filter.insert(key(number), from: source(2), at: moment(number)) }
+        #expect(filter.count == 12)
+        #expect((0..<4).allSatisfy { filter.contains(key($0)) })
+        #expect((4..<30).filter { filter.contains(key($0)) } == Array(22..<30))
+        // Six hosts come and go, two at a time, and bring three keys each.
+        for number in 30..<48 {
+            let host = UInt64(3 + (number - 30) / 6 * 2 + number % 2)
+            filter.insert(key(number), from: source(host), at: moment(number))
+            if number % 6 == 4 || number % 6 == 5 { filter.close(source(host)) }
+        }
+        // Those that are gone share one part, so the first two sources keep theirs.
+        #expect((0..<48).filter { filter.contains(key($0)) } == [2, 3, 28, 29] + Array(40..<48))
+        // Those that are gone expire in the order of their arrival.
+        filter.insert(key(48), from: source(1), at: moment(146))
+        #expect((0..<49).filter { filter.contains(key($0)) } == [46, 47, 48])
+    }
+
+    @Test("R1: sources that have lost keys early are bounded") func earlyDrops() {
+        var filter = DuplicateFilter(capacity: 1, lifetime: .seconds(1_000))
+        for number in 0..<100 { filter.insert(key(number), from: source(UInt64(number)), at: moment(number)) }
+        #expect(filter.count == 1)
+        let count = (0..<100).count {
+            filter.mayBeReplay(timestamp: 0, from: source(UInt64($0)), now: now + .seconds(100))
+        }
+        #expect(count == 64)
+    }
+
+    private func source(_ number: UInt64) -> PacketSource { .host(.link(link(number))) }
+
+    private func key(_ number: Int) -> PacketKey { PacketKey(of: packet(UInt64(number))) }
+
+    private func moment(_ second: Int) -> Moment {
+        Moment(monotonic: now + .seconds(second), wall: WallTime(milliseconds: 100_000 + 1_000 * Int64(second)))
     }
 
     @Test func `a message that could not be verified is accepted again as a sync response`() {
@@ -103,11 +141,11 @@ import Testing
         let moment = Moment(monotonic: now, wall: WallTime(milliseconds: 1_000))
         let message = packet(1)
         let key = PacketKey(of: message)
-        history.record(key, message, now: moment)
-        #expect(history.isDuplicate(key, message, isSyncResponse: false, now: now))
-        #expect(!history.isDuplicate(key, message, isSyncResponse: true, now: now))
-        history.record(key, message, isAuthentic: true, now: moment)
-        #expect(history.isDuplicate(key, message, isSyncResponse: true, now: now))
+        history.record(key, message, from: source(1), now: moment)
+        #expect(history.isDuplicate(key, message, from: source(1), isSyncResponse: false, now: now))
+        #expect(!history.isDuplicate(key, message, from: source(1), isSyncResponse: true, now: now))
+        history.record(key, message, from: source(1), isAuthentic: true, now: moment)
+        #expect(history.isDuplicate(key, message, from: source(1), isSyncResponse: true, now: now))
     }
 
     @Test("M3: timestamps are accepted within a window, longer for fragments and reassembled files") func window() {

@@ -23,6 +23,7 @@ struct LinkTable: Sendable {
     func profile(of id: MeshLinkID) -> MeshLinkProfile? { links[id]?.profile }
     func source(of id: MeshLinkID) -> MeshLinkSource? { budgets.source(of: id) }
     func share(of id: MeshLinkID) -> MeshLinkShare? { budgets.share(of: id) }
+    func hasLink(from source: MeshLinkSource) -> Bool { links.keys.contains { budgets.source(of: $0) == source } }
 
     /// - Parameters:
     ///   - source: links from one source share their rates, also one after the other, so that a new link gives no new ones.

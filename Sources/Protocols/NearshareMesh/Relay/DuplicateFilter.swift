@@ -2,24 +2,41 @@ internal import NearshareBase
 
 /// The packets received within ``lifetime``, at most ``capacity``.
 ///
-/// A flood makes the filter drop keys early. Their packets must not be accepted again (M7), so for ``lifetime`` every packet is
-/// rejected whose timestamp is not after the arrival of the last dropped one. The sender's clock is compared with this node's:
-/// meanwhile genuine packets of a sender whose clock lags are rejected as well, and a copy of a packet whose sender's clock is
+/// A flood makes the filter drop keys early: the oldest of the source that has brought most. So each source keeps as many keys as
+/// its equal part of the filter, and a flood makes it drop those of packets that the flooding source was the first to bring.
+///
+/// Their packets must not be accepted again from that source (M7), so for ``lifetime`` every packet from it is rejected whose
+/// timestamp is not after the arrival of its last dropped one. The sender's clock is compared with this node's: meanwhile genuine
+/// packets from that source are rejected as well where the sender's clock lags, and a copy of a packet whose sender's clock is
 /// ahead can be accepted once more. Timestamps are not used as the bound: a flood could claim times ahead.
+///
+/// Another source may bring such a packet once more, and it counts as that source's then: each further copy costs an attacker
+/// another host, and a flood over it. One bound for all sources would prevent that, but by a flood over one link refuse what comes
+/// over the others (M15).
 struct DuplicateFilter: Sendable {
     private struct Arrival: Sendable {
         var key: PacketKey
-        var arrival: Moment
+        var moment: Moment
+    }
+
+    private struct EarlyDrop: Sendable {
+        /// The latest arrival whose key was dropped.
+        var arrival: WallTime
+        /// The time of the drop.
+        var time: MonotonicInstant
     }
 
     /// The ttl with which each packet was last relayed; 0 for one that was not.
     private var known: [PacketKey: UInt8] = [:]
-    private var arrivals: [Arrival] = []
-    private var oldestIndex = 0
+    /// The packets that each source was the first to bring, the oldest first; no empty ones.
+    private var arrivals: [PacketSource: ArraySlice<Arrival>] = [:]
+    /// The sources that have lost keys early.
+    private var earlyDrops: [PacketSource: EarlyDrop] = [:]
     private let capacity: Int
     private let lifetime: Duration
-    /// The latest arrival of a packet whose key was dropped early, and the time of the drop; nil before the first.
-    private(set) var lastEarlyDrop: (arrival: WallTime, time: MonotonicInstant)?
+
+    /// Limit on the sources with an early drop: more than there are links. Beyond it, the earliest one may bring its packets again.
+    private static let maximumEarlyDropCount = 64
 
     /// - Parameter lifetime: time for which packets are remembered; longer than any packet may be in transit.
     init(capacity: Int, lifetime: Duration) {
@@ -28,6 +45,8 @@ struct DuplicateFilter: Sendable {
     }
 
     var count: Int { known.count }
+
+    var hasDroppedEarly: Bool { !earlyDrops.isEmpty }
 
     func contains(_ key: PacketKey) -> Bool { known[key] != nil }
 
@@ -39,33 +58,62 @@ struct DuplicateFilter: Sendable {
         if known[key] != nil { known[key] = ttl }
     }
 
-    /// Whether a packet with this timestamp may be a copy of one whose key was dropped.
+    /// Whether a packet with this timestamp may be a copy of one from the same source whose key was dropped.
     /// - Parameter timestamp: milliseconds since 1970, as the sender claims.
-    func mayBeReplay(timestamp: UInt64, now: MonotonicInstant) -> Bool {
-        guard let drop = lastEarlyDrop, now - drop.time <= lifetime else { return false }
+    func mayBeReplay(timestamp: UInt64, from source: PacketSource, now: MonotonicInstant) -> Bool {
+        guard let drop = earlyDrops[source], now - drop.time <= lifetime else { return false }
         return timestamp <= drop.arrival.unixMilliseconds
     }
 
-    mutating func insert(_ key: PacketKey, at moment: Moment) {
-        while oldestIndex < arrivals.count, moment.monotonic - arrivals[oldestIndex].arrival.monotonic > lifetime {
-            removeOldest()
-        }
+    /// - Parameter source: the host that was the first to bring the packet.
+    mutating func insert(_ key: PacketKey, from source: PacketSource, at moment: Moment) {
+        removeExpired(now: moment.monotonic)
         guard known[key] == nil else { return }
         known[key] = 0
-        if known.count > capacity {
-            lastEarlyDrop = (arrivals[oldestIndex].arrival.wall, moment.monotonic)
-            removeOldest()
-        }
-        arrivals.append(Arrival(key: key, arrival: moment))
+        arrivals[source, default: []].append(Arrival(key: key, moment: moment))
+        if known.count > capacity { dropEarly(now: moment.monotonic) }
     }
 
-    private mutating func removeOldest() {
-        known[arrivals[oldestIndex].key] = nil
-        oldestIndex += 1
-        // Compacting rarely costs less than moving the rest each time.
-        if oldestIndex > 1024, oldestIndex * 2 > arrivals.count {
-            arrivals.removeFirst(oldestIndex)
-            oldestIndex = 0
+    /// Counts the packets of a source towards ``PacketSource/gone``, so that there are no more sources than open links, and two.
+    mutating func close(_ source: PacketSource) {
+        guard let closed = arrivals.removeValue(forKey: source), let first = closed.first else { return }
+        var gone = arrivals.removeValue(forKey: .gone) ?? []
+        // Only those that came during the life of the source are put in order: a host may reconnect often.
+        let start = gone.lastIndex { $0.moment.monotonic <= first.moment.monotonic }.map { $0 + 1 } ?? gone.startIndex
+        let merged = (Array(gone[start...]) + Array(closed)).sorted { $0.moment.monotonic < $1.moment.monotonic }
+        gone.removeSubrange(start...)
+        gone.append(contentsOf: merged)
+        arrivals[.gone] = gone
+    }
+
+    private mutating func removeExpired(now: MonotonicInstant) {
+        while let source = arrivals.first(where: { _, arrivals in
+            arrivals.first.map { now - $0.moment.monotonic > lifetime } ?? true
+        })?.key {
+            removeOldest(of: source)
         }
+    }
+
+    /// Removes the oldest packet of the source that has most; between equals, that of the source with the oldest one.
+    private mutating func dropEarly(now: MonotonicInstant) {
+        func order(_ arrivals: ArraySlice<Arrival>) -> (Int, Duration) {
+            (arrivals.count, arrivals.first.map { now - $0.moment.monotonic } ?? .zero)
+        }
+        guard let source = arrivals.max(by: { order($0.value) < order($1.value) })?.key,
+            let dropped = removeOldest(of: source)
+        else { return }
+        earlyDrops[source] = EarlyDrop(arrival: dropped.moment.wall, time: now)
+        guard earlyDrops.count > Self.maximumEarlyDropCount,
+            let earliest = earlyDrops.min(by: { $0.value.time < $1.value.time })?.key
+        else { return }
+        earlyDrops[earliest] = nil
+    }
+
+    @discardableResult
+    private mutating func removeOldest(of source: PacketSource) -> Arrival? {
+        let oldest = arrivals[source]?.popFirst()
+        if let oldest { known[oldest.key] = nil }
+        if arrivals[source]?.isEmpty == true { arrivals[source] = nil }
+        return oldest
     }
 }

@@ -47,7 +47,7 @@ extension MeshRouter {
             return
         }
         let key = PacketKey(of: packet, id: packetID)
-        guard !history.isDuplicate(key, packet, isSyncResponse: isSyncResponse, now: now.monotonic) else {
+        guard !isDuplicate(key, packet, from: link, isSyncResponse: isSyncResponse, now: now) else {
             trace.record(.duplicate(on: link), packet, id: packetID, at: now.wall)
             relays.recordCopy(key, on: link)
             recordNeighbourClaim(packet, ttl: packet.ttl, on: link, now: now)
@@ -64,11 +64,29 @@ extension MeshRouter {
             }
         trace.record(decision, packet, id: packetID, at: now.wall)
         guard handling != .rejected else { return }
-        history.record(key, packet, isAuthentic: handling == .handled && packet.isPublic, now: now)
+        record(key, packet, from: link, isAuthentic: handling == .handled && packet.isPublic, now: now)
         if packet.recipient != id, !isSyncResponse {
             relay(frame, key, from: link, isAuthentic: handling == .handled && packet.isPublic, now: now)
         }
     }
+
+    private func isDuplicate(
+        _ key: PacketKey, _ packet: MeshPacket, from link: MeshLinkID, isSyncResponse: Bool, now: Moment
+    ) -> Bool {
+        history.isDuplicate(
+            key, packet, from: source(of: link), isKnown: peers.isContact(packet.sender), isSyncResponse: isSyncResponse,
+            now: now.monotonic)
+    }
+
+    private mutating func record(
+        _ key: PacketKey, _ packet: MeshPacket, from link: MeshLinkID, isAuthentic: Bool, now: Moment
+    ) {
+        history.record(
+            key, packet, from: source(of: link), isKnown: peers.isContact(packet.sender), isAuthentic: isAuthentic, now: now)
+    }
+
+    /// The host at the other end of a link.
+    private func source(of link: MeshLinkID) -> PacketSource { links.source(of: link).map { .host($0) } ?? .gone }
 
     private func isTimely(_ packet: MeshPacket, isReassembled: Bool, now: Moment) -> Bool {
         TimestampWindow.window(for: packet, isReassembled: isReassembled).contains(packet.timestamp, now: now.wall)
@@ -263,7 +281,7 @@ extension MeshRouter {
     mutating func acceptProven(_ announcement: MeshFrame, from link: MeshLinkID, now: Moment) {
         guard handleAnnouncement(announcement, ttl: 0, from: link, now: now) == .handled else { return }
         let key = PacketKey(of: announcement.packet)
-        history.record(key, announcement.packet, isAuthentic: true, now: now)
+        record(key, announcement.packet, from: link, isAuthentic: true, now: now)
         relay(announcement, key, from: link, isAuthentic: true, now: now)
     }
 
@@ -444,7 +462,7 @@ extension MeshRouter {
         guard isTimely(whole.packet, isReassembled: true, now: now) else { return false }
         let key = PacketKey(of: whole.packet)
         guard
-            whole.packet.type == .fragment || !history.isDuplicate(key, whole.packet, isSyncResponse: false, now: now.monotonic)
+            whole.packet.type == .fragment || !isDuplicate(key, whole.packet, from: link, isSyncResponse: false, now: now)
         else {
             return false
         }
@@ -452,7 +470,7 @@ extension MeshRouter {
         let handling = handle(whole, from: link, fragment: origin, now: now)
         guard handling != .rejected else { return false }
         if handling != .unverified, whole.packet.type != .fragment {
-            history.record(key, whole.packet, isAuthentic: whole.packet.isPublic, now: now)
+            record(key, whole.packet, from: link, isAuthentic: whole.packet.isPublic, now: now)
             // Its fragments were relayed.
             history.recordRelay(of: key, whole.packet, ttl: max(1, min(origin.ttl, MeshPacket.maximumTTL)) - 1)
         }

@@ -276,7 +276,9 @@ package struct MeshRouter: Sendable {
     }
 
     package mutating func linkDown(_ link: MeshLinkID, now: Moment) {
+        let source = links.source(of: link)
         links.close(link, now: now.monotonic)
+        if let source, !links.hasLink(from: source) { history.close(source) }
         fragments.removeLink(link)
         incoming.removeLink(link)
         sync.removeLink(link)

@@ -26,25 +26,17 @@ struct SyncStore: Sendable {
     /// The largest Golomb-Rice parameter P that the phone apps use: a false-positive rate of 2^-P.
     private static let maximumFilterParameter = 20
 
-    /// The host over whose links packets came.
-    private enum Source: Hashable {
-        /// This node's packets, and those of contacts.
-        case known
-        case host(MeshLinkSource)
-        /// All closed links to hosts without a known address, which count as one host: one that reconnects gets no second part.
-        case gone
-    }
-
     /// The packets that compete for one part of the store: those of one link, and those of all closed links of a host.
     private struct Partition: Hashable {
-        var source: Source
+        /// Hosts without a known address are ``PacketSource/gone`` when their link is closed.
+        var source: PacketSource
         /// nil once the link is closed.
         var link: MeshLinkID?
     }
 
     /// The groups of packets that compete for the store.
     private enum Group: Hashable {
-        case source(Source)
+        case source(PacketSource)
         case link(MeshLinkID?)
         case sender(PeerID)
     }
