@@ -69,6 +69,28 @@ import Testing
         #expect([anna, ben].map { victim.router.linkShare(of: $0.id)?.source } == [nil, .address("2")])
     }
 
+    @Test("M12: an event counts towards the host that its proven sender is behind, contacts apart, and for none by a claim")
+    func eventSources() throws {
+        var victim = AttackedRouter(links: 0)
+        let (anna, ben) = (UntrustedPeer(seed: 82), UntrustedPeer(seed: 83))
+        for number in 1...2 {
+            victim.act { $0.linkUp(AttackedRouter.link(number), .stream, from: .address("\(number)"), now: $1) }
+        }
+        victim.act { router, _ in router.setContacts([anna.id: anna.identity.signingKey.publicKey]) }
+        victim.receive(try anna.announcement(at: victim.now), from: 1)
+        victim.receive(try ben.announcement(at: victim.now), from: 2)
+        victim.receive(try anna.message("anna's", at: victim.now), from: 1)
+        // Brought by another link than that over which its author became known.
+        victim.receive(try ben.message("ben's", at: victim.now), from: 1)
+        func source(_ event: MeshEvent) -> PacketSource { victim.router.source(of: event) }
+        let texts = victim.events.filter { if case .publicMessage = $0 { true } else { false } }
+        #expect(texts.map(source) == [.known, .host(.address("2"))])
+        #expect([anna, ben].map { source(.bundlePacket([], from: $0.id)) } == [.known, .host(.address("2"))])
+        #expect([anna, ben].map { source(.pong(from: $0.id, nonce: [], hops: 1)) } == [.gone, .gone])
+        victim.act { $0.linkDown(AttackedRouter.link(2), now: $1) }
+        #expect(source(.bundlePacket([], from: ben.id)) == .gone)
+    }
+
     @Test("M16: the neighbour's neighbour is known, whatever an attacker further away announces over the same link")
     func nearBeforeFar() throws {
         var victim = AttackedRouter()

@@ -21,7 +21,7 @@ struct SimulatedProcess: Sendable {
     /// Performs the reactions of both machines until there are none.
     mutating func settle(_ node: inout SimulatedNodes.Node, now: Moment) {
         while mesh.hasReactions || bundles.hasReactions {
-            for event in mesh.drainReactions() {
+            for event in mesh.drainReactions().map(\.event) {
                 node.meshEvents.append(event)
                 switch event {
                 case .peerChanged, .peerLost: bundles.setNeighbours(mesh.router.bundleNeighbours, now: now)

@@ -207,5 +207,7 @@ package struct MeshMachine: Machine {
         if case .leaving(let end) = phase, now.monotonic >= end { phase = .finished }
     }
 
-    package mutating func drainReactions() -> [MeshEvent] { router.drainEvents() }
+    package mutating func drainReactions() -> [MeshReaction] {
+        router.drainEvents().map { MeshReaction(event: $0, source: router.source(of: $0)) }
+    }
 }

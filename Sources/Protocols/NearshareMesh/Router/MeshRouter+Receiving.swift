@@ -86,7 +86,7 @@ extension MeshRouter {
     }
 
     /// The host at the other end of a link.
-    private func source(of link: MeshLinkID) -> PacketSource { links.source(of: link).map { .host($0) } ?? .gone }
+    private func source(of link: MeshLinkID) -> PacketSource { links.source(of: link).map(PacketSource.host) ?? .gone }
 
     private func isTimely(_ packet: MeshPacket, isReassembled: Bool, now: Moment) -> Bool {
         TimestampWindow.window(for: packet, isReassembled: isReassembled).contains(packet.timestamp, now: now.wall)

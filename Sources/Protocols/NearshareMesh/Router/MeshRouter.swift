@@ -228,6 +228,23 @@ package struct MeshRouter: Sendable {
         return (evidence.reverseRoute ?? proven ?? evidence.discovery).flatMap { links.share(of: $0) }
     }
 
+    /// The source towards which an event counts that its sender can cause at will. A public text counts towards the host over whose
+    /// link its author became known, what a session or a signature proves towards that of its sender's latest message. Other
+    /// senders are claims, and have no part in what contacts or hosts have.
+    package func source(of event: MeshEvent) -> PacketSource {
+        switch event {
+        case .publicMessage(let author, _, _, let host): source(of: author.id, behind: host)
+        case .privateMessage(let peer, _, _), .verificationResponse(_, let peer):
+            source(of: peer.id, behind: linkShare(of: peer.id)?.source)
+        case .bundlePacket(_, let peer): source(of: peer, behind: linkShare(of: peer)?.source)
+        default: .gone
+        }
+    }
+
+    private func source(of sender: PeerID, behind host: MeshLinkSource?) -> PacketSource {
+        isContact(sender) ? .known : host.map(PacketSource.host) ?? .gone
+    }
+
     /// Whether a packet for a peer takes a Bluetooth hop, as far as this node knows.
     package func needsRadio(to id: PeerID) -> Bool { routing.needsRadio(to: id) }
 
