@@ -11,8 +11,8 @@ internal import NearshareBase
 /// ahead can be accepted once more. Timestamps are not used as the bound: a flood could claim times ahead.
 ///
 /// Another source may bring such a packet once more, and it counts as that source's then: each further copy costs an attacker
-/// another host, and a flood over it. One bound for all sources would prevent that, but by a flood over one link refuse what comes
-/// over the others (M15).
+/// another host, and a flood over it. One bound for all sources would prevent that, but a flood over one link would then make this
+/// node refuse what comes over the others (M15).
 struct DuplicateFilter: Sendable {
     private struct Arrival: Sendable {
         var key: PacketKey
