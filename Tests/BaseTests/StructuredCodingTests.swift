@@ -53,6 +53,7 @@ import Testing
 
     @Test func `values that do not fit the type throw`() {
         #expect(throws: EncodingError.self) { try StructuredValue(encoding: UInt64.max) }
+        #expect(throws: EncodingError.self) { try StructuredValue.encoding(of: [Double.nan]) }
         #expect(throws: DecodingError.self) { try StructuredValue.integer(256).decode(UInt8.self) }
         #expect(throws: DecodingError.self) { try StructuredValue.integer(-1).decode(UInt.self) }
         #expect(throws: DecodingError.self) { try StructuredValue.number(1.5).decode(Int.self) }
@@ -75,8 +76,8 @@ import Testing
     }
 
     @Test func `a type that encodes or decodes itself in a single-value container throws`() {
-        #expect(throws: StructuredValue.Invalid.tooDeep) { try StructuredValue(encoding: SelfEncoding()) }
-        #expect(throws: StructuredValue.Invalid.tooDeep) { try StructuredValue(encoding: ["a": [SelfEncoding()]]) }
+        #expect(throws: EncodingError.self) { try StructuredValue(encoding: SelfEncoding()) }
+        #expect(throws: EncodingError.self) { try StructuredValue(encoding: ["a": [SelfEncoding()]]) }
         #expect(throws: DecodingError.self) { try StructuredValue.integer(1).decode(SelfEncoding.self) }
     }
 

@@ -52,7 +52,7 @@ import Testing
         #expect(events == [.settled] && isBroken)
     }
 
-    @Test("a search for a peer ends when discovery fails")
+    @Test("a search for a peer and browsing end with the library's error when discovery fails")
     func search() async throws {
         var settings = Stage(.memory).sender
         settings.discovery = FailingDiscovery()
@@ -60,6 +60,12 @@ import Testing
             do {
                 _ = try await node.find("anna", timeout: .seconds(3_600))
                 Issue.record("a peer was found")
+            } catch NodeError.unavailable(let reason) {
+                #expect(reason == FailingDiscovery.failure.description)
+            }
+            do {
+                for try await event in try await node.browse() where event != .settled { Issue.record("\(event)") }
+                Issue.record("the sequence ended without an error")
             } catch NodeError.unavailable(let reason) {
                 #expect(reason == FailingDiscovery.failure.description)
             }

@@ -176,10 +176,11 @@ import Testing
             let text = try #require(await messages.next()?.message)
             #expect(text.text == "good bye")
             #expect(try text.structured == nil)
-            #expect(throws: MalformedInput.self) { try text.decode(Reading.self) }
+            #expect(throws: DecodingError.self) { try text.decode(Reading.self) }
             // Malformed: delivered, and reported when it is read.
             let wrong = try #require(await messages.next()?.message)
             #expect(throws: MalformedInput.self) { try wrong.structured }
+            #expect(throws: DecodingError.self) { try wrong.decode(Reading.self) }
         }
     }
 

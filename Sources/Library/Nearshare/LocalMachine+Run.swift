@@ -22,9 +22,9 @@ extension LocalMachine {
     ///   - limits: on the links that peers open.
     ///   - log: receives lines for diagnosis, without names of files and peers; nil drops them.
     ///   - body: uses the node.
-    /// - Throws: ``StorageError`` and `DiscoveryError` when the node cannot start, also because another process has a node with
-    ///   the same ``MachineIdentity/application(_:)``; ``NodeError/invalidParameter(_:)`` for an interface that does not exist;
-    ///   and errors of `body`.
+    /// - Throws: ``StorageError`` when the node cannot start, also because another process has a node with the same
+    ///   ``MachineIdentity/application(_:)``; ``NodeError/unavailable(_:)`` when discovery cannot start,
+    ///   ``NodeError/invalidParameter(_:)`` for an interface that does not exist; and errors of `body`.
     public func run<Result: Sendable>(
         as name: DisplayName? = nil, interface: String? = nil, findsOthers: Bool = true, usesBluetooth: Bool = false,
         encryption: EncryptionPreference = .required, limits: NodeLimits = NodeLimits(),
@@ -45,7 +45,7 @@ extension LocalMachine {
     ///     await node.stop()
     ///
     /// The parameters are those of `run`.
-    /// - Throws: ``StorageError`` and `DiscoveryError` when the node cannot start.
+    /// - Throws: ``StorageError`` and ``NodeError`` as `run`, when the node cannot start.
     public func startNode(
         as name: DisplayName? = nil, interface: String? = nil, findsOthers: Bool = true, usesBluetooth: Bool = false,
         encryption: EncryptionPreference = .required, limits: NodeLimits = NodeLimits(),
@@ -64,8 +64,14 @@ extension LocalMachine {
         if let interface, interface.utf8.contains(0) || if_nametoindex(interface) == 0 {
             throw NodeError.invalidParameter(MissingInterface.text(for: interface))
         }
+        let discovery: (any Discovery)?
+        do throws(DiscoveryError) {
+            discovery = try findsOthers ? self.discovery() : nil
+        } catch {
+            throw NodeError.unavailable(error.description)
+        }
         var settings = try nodeSettings(
-            name: name, interface: interface, discovery: findsOthers ? discovery() : nil,
+            name: name, interface: interface, discovery: discovery,
             radio: usesBluetooth ? LocalMachine.bluetoothOpener() : nil,
             log: Logger(label: "nearshare") { _ in ClosureLogHandler(write: log) })
         settings.encryption = encryption

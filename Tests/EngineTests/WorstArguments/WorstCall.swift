@@ -90,8 +90,8 @@ func attempt<Result>(_ call: () throws -> Result, sourceLocation: SourceLocation
 private func expectTyped(_ error: any Error, sourceLocation: SourceLocation) {
     let isTyped =
         switch error {
-        case is NodeError, is SessionError, is StorageError, is StreamError, is InvalidName, is DiscoveryError: true
-        case is StructuredValue.Invalid, is MalformedInput, is EncodingError, is DecodingError, is CancellationError: true
+        case is NodeError, is SessionError, is StorageError, is StreamError, is InvalidName: true
+        case is EncodingError, is DecodingError, is CancellationError: true
         default: false
         }
     #expect(isTyped, "\(type(of: error)): \(error)", sourceLocation: sourceLocation)

@@ -1,9 +1,29 @@
 extension StructuredValue {
     /// Converts a program's own type through `Encodable`. Arrays of `UInt8` become byte strings.
-    /// - Throws: `EncodingError` for an integer that does not fit into `Int64`, ``Invalid/tooDeep`` for values that nest too deeply,
-    ///   and errors that the type throws.
+    /// - Throws: `EncodingError` for an integer that does not fit into `Int64` and for values that nest too deeply, and errors that
+    ///   the type throws.
     package init(encoding value: some Encodable) throws {
         self = try PartialValue.value(of: value, at: [])
+    }
+
+    /// Encodes a program's own type as CBOR. Its errors are of types that the program can name, unlike ``Invalid``.
+    /// - Throws: `EncodingError` also for numbers that are not finite, and errors that the type throws.
+    package static func encoding(of value: some Encodable) throws -> [UInt8] {
+        let structured = try StructuredValue(encoding: value)
+        do throws(Invalid) {
+            return try structured.encoded()
+        } catch {
+            throw error.encodingError(of: value, at: [])
+        }
+    }
+}
+
+extension StructuredValue.Invalid {
+    /// The error of the standard library for it. It has the value's type in place of the value, whose description could be long, and
+    /// recurse without a bound.
+    fileprivate func encodingError(of value: Any, at path: [any CodingKey]) -> EncodingError {
+        .invalidValue(
+            type(of: value), EncodingError.Context(codingPath: path, debugDescription: description, underlyingError: self))
     }
 }
 
@@ -57,7 +77,7 @@ private final class PartialValue {
     static func value(of value: some Encodable, at path: [any CodingKey], wrapperCount: Int = 0) throws -> StructuredValue {
         // Bounds the recursion: a value may contain itself.
         guard path.count < StructuredValue.maximumDepth, wrapperCount < StructuredValue.maximumDepth else {
-            throw StructuredValue.Invalid.tooDeep
+            throw StructuredValue.Invalid.tooDeep.encodingError(of: value, at: path)
         }
         switch value {
         case let value as StructuredValue: return value

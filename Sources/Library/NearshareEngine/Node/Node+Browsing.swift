@@ -133,7 +133,8 @@ extension Node {
     }
 
     /// Browses all media of this node for as long as the sequence is iterated. A peer that is seen on several interfaces or
-    /// media is one peer. The sequence ends with an error when discovery breaks, and without one when the node stops.
+    /// media is one peer. The sequence ends with ``NodeError/unavailable(_:)`` when discovery breaks, and without an error when the
+    /// node stops.
     /// - Parameter service: the type that the peers advertise.
     /// - Throws: ``NodeError/unavailable(_:)`` when none of the media can be browsed.
     public func browse(
@@ -282,6 +283,7 @@ private final class DiscoveryEventReader: Sendable {
 
     /// Waits for the next event.
     /// - Returns: nil at the end, and when the task is cancelled.
+    /// - Throws: ``NodeError/unavailable(_:)`` when discovery breaks: programs cannot name its own error.
     func next() async throws -> DiscoveryEvent? {
         while !beginTurn() {
             if Task.isCancelled { return nil }
@@ -292,7 +294,11 @@ private final class DiscoveryEventReader: Sendable {
             turn.notifyAll()
         }
         var iterator = events.makeAsyncIterator()
-        return try await iterator.next()
+        do {
+            return try await iterator.next()
+        } catch let error as DiscoveryError {
+            throw NodeError.unavailable(error.description)
+        }
     }
 
     private func beginTurn() -> Bool {

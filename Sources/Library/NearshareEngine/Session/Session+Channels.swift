@@ -22,7 +22,7 @@ extension Session {
         ///   - mode: by default ``Session/DeliveryMode/reliable``.
         ///   - isUrgent: a reliable value goes before all messages that wait for the same receiver, also those of other channels.
         /// - Returns: the sent message, to wait for its delivery.
-        /// - Throws: `EncodingError` or `StructuredValue.Invalid` for a value that cannot be encoded; ``SessionError`` as
+        /// - Throws: `EncodingError` for a value that cannot be encoded, and errors that its type throws; ``SessionError`` as
         ///   ``Session/send(_:to:mode:isUrgent:timeout:)``.
         @discardableResult
         public func send(

@@ -267,11 +267,11 @@ public final class Session: Sendable {
     /// latest value counts: it arrives whatever the programs of the others leave unread, and values before it may not be seen.
     /// Members older than this version ignore it.
     /// - Parameter value: at most 1024 bytes when encoded; a value that encodes as null for none, such as `Card?.none`.
-    /// - Throws: `EncodingError` or `StructuredValue.Invalid` for a value that cannot be encoded,
+    /// - Throws: `EncodingError` for a value that cannot be encoded, and errors that its type throws;
     ///   ``SessionError/invalidParameter(_:)`` for a too large one; the reason of ``ended`` once the session is over, and
     ///   ``SessionError/left`` while this node leaves.
     public func setMetadata(_ value: some Encodable) throws {
-        let encoded = try StructuredValue(encoding: value).encoded()
+        let encoded = try StructuredValue.encoding(of: value)
         guard encoded.count <= SessionMember.maximumMetadataByteCount else {
             throw SessionError.invalidParameter(
                 "the metadata has \(encoded.count) bytes; the limit is \(SessionMember.maximumMetadataByteCount)")

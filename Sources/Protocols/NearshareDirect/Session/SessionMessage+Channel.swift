@@ -11,7 +11,7 @@ extension SessionMessage {
         guard Self.isChannelName(name) else { return nil }
         var writer = ByteWriter(reserving: 64)
         writer.writeCounted(name.utf8, by: UInt8.self)
-        self.init(kind: .channel, bytes: writer.bytes + (try StructuredValue(encoding: value).encoded()))
+        self.init(kind: .channel, bytes: writer.bytes + (try StructuredValue.encoding(of: value)))
     }
 
     /// Whether a channel can have the name.

@@ -17,9 +17,10 @@ extension SessionMessage {
     }
 
     /// Creates a structured message from an `Encodable` value; arrays of `UInt8` become byte strings.
-    /// - Throws: `EncodingError` or `StructuredValue.Invalid` for a value that cannot be encoded.
+    /// - Throws: `EncodingError` for a value that cannot be encoded: an integer that does not fit into `Int64`, a number that is not
+    ///   finite, or values that nest too deeply; and errors that the type throws.
     public init(encoding value: some Encodable) throws {
-        try self.init(StructuredValue(encoding: value))
+        self.init(kind: .structured, bytes: try StructuredValue.encoding(of: value))
     }
 
     /// The value of a structured message; nil for a message of another kind.
@@ -31,9 +32,15 @@ extension SessionMessage {
     }
 
     /// Decodes a structured message as a program's own type, or as a `StructuredValue`.
-    /// - Throws: `MalformedInput` or `DecodingError` when the message is of another kind, or does not match the type.
+    /// - Throws: `DecodingError` when the message does not match the type; its case `dataCorrupted` when the message is of another kind,
+    ///   or the sender has encoded it incorrectly; and errors that the type throws.
     public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
-        guard let value = try structured else { throw MalformedInput("message: it is not structured") }
-        return try value.decode(type)
+        do {
+            guard let value = try structured else { throw MalformedInput("message: it is not structured") }
+            return try value.decode(type)
+        } catch let error as MalformedInput {
+            throw DecodingError.dataCorrupted(
+                DecodingError.Context(codingPath: [], debugDescription: error.description, underlyingError: error))
+        }
     }
 }
