@@ -52,6 +52,21 @@ import Testing
         #expect(ended.current == true)
     }
 
+    @Test func `an operation that ignores its cancellation is not waited for`() async {
+        let (started, answer) = (Promise<Bool>(), Promise<Int>())
+        let waiting = Task {
+            await untilCancelled {
+                started.fulfil(true)
+                return await answer.eventualValue
+            }
+        }
+        _ = await started.value
+        waiting.cancel()
+        #expect(await waiting.value == nil)
+        answer.fulfil(7)
+        #expect(await untilCancelled { await answer.eventualValue } == 7)
+    }
+
     @Test func `a timeout of zero or less ends an operation at once`() async {
         for timeout in [Duration.zero, .seconds(-1)] {
             let result: Void? = await withTimeout(timeout) { await Self.never() }

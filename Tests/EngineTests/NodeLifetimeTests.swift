@@ -91,31 +91,52 @@ import Testing
         #expect(session.members.isEmpty)
     }
 
-    @Test("a cancelled task waits for the end too; a closure that the node awaits does not wait for itself")
+    @Test("a cancelled task waits for the end too; a task of the node does not wait for itself")
     func waits() async throws {
+        let node = Node.start(TestNetwork(.memory).settings(0))
+        let steps = Monitor<[String]>([])
+        node.start {
+            // The node awaits this task, so stop() must not wait for the node here.
+            await node.stop()
+            _ = await node.stopping.value
+            steps.update { $0.append("task") }
+        }
+        _ = await node.stopping.value
+        let stop = Task {
+            await node.stop()
+            steps.update { $0.append("stop") }
+        }
+        stop.cancel()
+        await stop.value
+        #expect(steps.withLock { $0 } == ["task", "stop"])
+    }
+
+    @Test(
+        "stop() ends while a program's closure about a key does not answer, ignores its cancellation, and stops the node itself",
+        arguments: [false, true])
+    func unansweredClosure(_ asksUser: Bool) async throws {
         let network = TestNetwork(.memory)
         let (first, second) = (Node.start(network.settings(0)), Node.start(network.settings(1)))
-        let steps = Mutex<[String]>([])
-        var settings = SessionSettings()
-        settings.trust = TrustPolicy { [stopping = first.stopping] _ in
-            // The node awaits this closure, so stop() must not wait for the node here.
+        let (asked, stopped) = (Promise<Bool>(), Promise<Bool>())
+        let answer = Promise<Bool>()
+        let closure: @Sendable (IdentityCheck) async -> Bool = { _ in
+            asked.fulfil(true)
+            _ = await first.stopping.value
             await first.stop()
-            _ = await stopping.value
-            steps.withLock { $0.append("closure") }
-            return false
+            stopped.fulfil(true)
+            // Like a continuation that nothing resumes.
+            return await answer.eventualValue ?? false
         }
+        var settings = SessionSettings()
+        settings.trust = asksUser ? .askingAtFirstMeeting(closure) : TrustPolicy(closure)
         let session = try first.startSession(settings)
         let listener = try second.listen()
         async let accepted = listener.sessionInvitations.first { _ in true }?.accept(TestNetwork.trusting)
         async let invited = session.invite(network.destination(1, listener.port))
-        _ = await first.stopping.value
-        let stop = Task {
-            await first.stop()
-            steps.withLock { $0.append("stop") }
-        }
-        stop.cancel()
-        await stop.value
-        #expect(steps.withLock { $0 } == ["closure", "stop"])
+        _ = await asked.value
+        await first.stop()
+        #expect(await stopped.value == true)
+        answer.fulfil(true)
         _ = try? await invited
         await second.stop()
         _ = try? await accepted

@@ -54,7 +54,8 @@ public struct Listener: Sendable {
         _ policy: InvitationPolicy, settings: SessionSettings = SessionSettings()
     ) -> some AsyncSequence<Session, Never> & Sendable {
         sessionInvitations.compactMap { invitation -> Session? in
-            guard await policy.accepts(invitation) else {
+            guard let isAccepted = await policy.accepts(invitation) else { return nil }
+            guard isAccepted else {
                 invitation.declineUnprompted(.declined)
                 return nil
             }
@@ -66,7 +67,8 @@ public struct Listener: Sendable {
             case .trusted: isTrusted = true
             case .untrusted: isTrusted = false
             case .ask(nil): return try? invitation.accept(settings, asksTrust: true)
-            case .ask(let user?): isTrusted = await user(check)
+            case .ask(let user?): isTrusted = await untilCancelled { await user(check) } ?? false
+            case nil: return nil
             }
             if isTrusted { return try? invitation.accept(settings) }
             invitation.declineUnprompted(.untrusted)

@@ -406,7 +406,8 @@ public final class Session: Sendable {
     func evaluate(_ check: IdentityCheck, asksAgain: Bool = false) async -> Bool {
         guard let proven = check.peer.proven else { return false }
         if state.withLock({ $0.members.isMemberKey(of: proven) }) { return true }
-        switch await settings.trust.evaluate(check) {
+        guard let verdict = await settings.trust.evaluate(check) else { return false }
+        switch verdict {
         case .trusted:
             if check.voucher == nil { state.withLock { $0.members.recordAgreement(to: proven.fingerprint) } }
             return true
@@ -432,7 +433,7 @@ public final class Session: Sendable {
     /// - Returns: nil when the answer is no longer needed.
     private func answer(to check: IdentityCheck, by user: (@Sendable (IdentityCheck) async -> Bool)?) async -> Bool? {
         if let user {
-            let isSame = await user(check)
+            let isSame = await untilCancelled { await user(check) }
             return Task.isCancelled ? nil : isSame
         }
         let outcome = IdentityQuestion.Outcome()

@@ -131,18 +131,27 @@ public final class SessionInvitation: Sendable {
 
 /// A rule that accepts or declines session invitations without a user.
 public struct InvitationPolicy: Sendable {
-    let accepts: @Sendable (SessionInvitation) async -> Bool
+    private let rule: @Sendable (SessionInvitation) async -> Bool
     /// The rule identifies the peer, so the trust policy is not consulted.
     let isProof: Bool
 
     /// - Parameter isProof: whether the rule identifies the peer, so that the trust policy is not consulted.
     package init(isProof: Bool, _ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
-        self.accepts = accepts
+        rule = accepts
         self.isProof = isProof
+    }
+
+    /// Applies the rule to an invitation.
+    /// - Returns: nil when the task is cancelled first. The program's closure is not waited for then.
+    func accepts(_ invitation: SessionInvitation) async -> Bool? {
+        await untilCancelled { [rule] in await rule(invitation) }
     }
 
     /// Accepts the invitations for which the closure returns true. The trust policy of the session's settings applies as well:
     /// it decides about the inviting peer's key.
+    ///
+    /// The closure may take its time, such as to ask a user. Its task is cancelled when no answer is needed any more: when the
+    /// reader of ``Listener/sessions(_:settings:)`` ends. Nothing waits for the closure then, and a later answer has no effect.
     public init(_ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
         self.init(isProof: false, accepts)
     }

@@ -28,16 +28,25 @@ public struct TrustPolicy: Sendable {
         case ask((@Sendable (IdentityCheck) async -> Bool)?)
     }
 
-    let evaluate: @Sendable (IdentityCheck) async -> Verdict
+    private let rule: @Sendable (IdentityCheck) async -> Verdict
     /// Whether the rule may put a key to the user.
     let asksUser: Bool
 
-    private init(asksUser: Bool, evaluate: @escaping @Sendable (IdentityCheck) async -> Verdict) {
-        (self.asksUser, self.evaluate) = (asksUser, evaluate)
+    private init(asksUser: Bool, rule: @escaping @Sendable (IdentityCheck) async -> Verdict) {
+        (self.asksUser, self.rule) = (asksUser, rule)
     }
 
-    /// Trusts the keys for which the closure returns true. It is called for each attempt to join with a key that is no member's. An
-    /// answer that comes after the invitation's timeout has no effect.
+    /// Applies the rule to a key.
+    /// - Returns: nil when the task is cancelled first. The program's closure is not waited for then.
+    func evaluate(_ check: IdentityCheck) async -> Verdict? {
+        await untilCancelled { [rule] in await rule(check) }
+    }
+
+    /// Trusts the keys for which the closure returns true. It is called for each attempt to join with a key that is no member's.
+    ///
+    /// The closure may take its time, such as to ask a user. Its task is cancelled when no answer is needed any more: at the
+    /// invitation's timeout, when the peer gives up or its link is lost, and when the session is over or the node stops. None of
+    /// these waits for the closure, and an answer that comes later has no effect; a closure that shows a question removes it then.
     public init(_ isTrusted: @escaping @Sendable (IdentityCheck) async -> Bool) {
         self.init(asksUser: false) { await isTrusted($0) ? .trusted : .untrusted }
     }
