@@ -420,7 +420,7 @@ import Testing
                     asked.update { $0 += 1 }
                     return false
                 }
-                for await _ in listener.sessions(policy) { Issue.record("a session was joined") }
+                for await _ in try listener.sessions(policy) { Issue.record("a session was joined") }
             }()
             for _ in 0..<count {
                 let link = try await hostile.connect(to: listener.port, over: network.settings(9).transport)
@@ -429,7 +429,7 @@ import Testing
                 link.close()
             }
             node.beginShutdown()
-            await sessions
+            try await sessions
         }
         #expect(asked.withLock { $0 } == count)
     }

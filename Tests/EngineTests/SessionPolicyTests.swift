@@ -27,7 +27,7 @@ import Testing
                     let joinedCount = Monitor(0)
                     // Asks about unknown peers.
                     group.addTask {
-                        for await session in listener.sessions(policy) {
+                        for await session in try listener.sessions(policy) {
                             joinedCount.update { $0 += 1 }
                             try await joined(session)
                         }
@@ -210,7 +210,7 @@ import Testing
                     group.addTask {
                         await #expect(throws: SessionError.left) { try await session.invite(guestDestination) }
                     }
-                    for await joined in listener.sessions(InvitationPolicy { _ in true }) {
+                    for await joined in try listener.sessions(InvitationPolicy { _ in true }) {
                         var questions = joined.identityQuestions.makeAsyncIterator()
                         let question = try #require(await questions.next())
                         await session.leave()
@@ -222,6 +222,48 @@ import Testing
                     try await group.waitForAll()
                 }
             }
+        }
+    }
+
+    @Test("an invitation whose question is not answered holds up no other one")
+    func unansweredQuestion() async throws {
+        let network = TestNetwork(.memory)
+        let (asked, answer) = (Promise<Bool>(), Promise<Bool>())
+        let policy = InvitationPolicy { invitation in
+            guard invitation.peer.id == Self.host else { return true }
+            asked.fulfil(true)
+            return await answer.eventualValue ?? false
+        }
+        try await withNode(network.settings(1)) { guest in
+            let listener = try guest.listen()
+            let destination = network.destination(1, listener.port)
+            try await withNode(network.settings(0)) { first in
+                try await withNode(network.settings(2)) { second in
+                    let waiting = try first.startSession(TestNetwork.trusting)
+                    let session = try second.startSession(TestNetwork.trusting)
+                    async let joined = listener.sessions(policy, settings: TestNetwork.trusting).first { _ in true }
+                    async let outcome = #expect(throws: SessionError.declined) { try await waiting.invite(destination) }
+                    _ = await asked.value
+                    let member = try await session.invite(destination)
+                    #expect(member == Self.guest)
+                    let ids = try await joined?.members.map(\.id)
+                    #expect(ids == [TestNetwork.identity(2).peerID])
+                    // Declined when the reader has gone, although the closure has not returned.
+                    _ = await outcome
+                    answer.fulfil(true)
+                }
+            }
+        }
+    }
+
+    @Test("settings out of their bounds are an error, and not a session that declines all invitations")
+    func wrongSettings() async throws {
+        try await withNode(TestNetwork(.memory).settings(0)) { node in
+            let listener = try node.listen()
+            var settings = SessionSettings()
+            settings.memberLimit = 1
+            let wrong = settings
+            #expect(throws: SessionError.self) { _ = try listener.sessions(.friends, settings: wrong) }
         }
     }
 }

@@ -118,7 +118,7 @@ import Nearshare
         settings.trust = TrustPolicy { check in ours.contains(check.peer.id) }
         let session = try await start(attic, settings)
         let secret = Task {
-            for await session in listener.sessions(.secret(Array("said in the room".utf8))) { return session }
+            for await session in try listener.sessions(.secret(Array("said in the room".utf8))) { return session }
             throw SessionError.cancelled
         }
         let anna = try await attic.invite(
@@ -130,8 +130,8 @@ import Nearshare
 
     /// Other ways, which this program does not need.
     static func answer(_ listener: Listener, room: [UInt8]) async throws {
-        for await session in listener.sessions(.friends) { await session.leave() }
-        for await session in listener.sessions(InvitationPolicy { $0.context == room }) { await session.leave() }
+        for await session in try listener.sessions(.friends) { await session.leave() }
+        for await session in try listener.sessions(InvitationPolicy { $0.context == room }) { await session.leave() }
         for await invitation in listener.sessionInvitations {
             guard invitation.peer.trustStatus.isFriend else { continue }
             let session = try invitation.accept()

@@ -27,8 +27,9 @@ import Nearshare
                 let listener = try node.listen(
                     as: service, info: ["measures": "temperature"])
                 print("measuring as \(node.name) on port \(listener.port)")
+                let sessions = try listener.sessions(InvitationPolicy { _ in true }, settings: settings)
                 await withDiscardingTaskGroup { group in
-                    for await session in listener.sessions(InvitationPolicy { _ in true }, settings: settings) {
+                    for await session in sessions {
                         group.addTask { await measure(for: session) }
                     }
                 }

@@ -134,7 +134,7 @@ extension WorstCall {
                 for settings in settings {
                     let policy = InvitationPolicy { _ in true }
                     scene.run {
-                        for await session in scene.listener.sessions(policy, settings: settings) { await session.leave() }
+                        for await session in try scene.listener.sessions(policy, settings: settings) { await session.leave() }
                     }
                 }
                 await attempt { try await scene.node.startSession().invite(scene.destinations[0], timeout: .seconds(1)) }

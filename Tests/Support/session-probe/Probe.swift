@@ -26,10 +26,11 @@ enum Probe {
             say("ready", ["port": "\(listener.port)", "id": node.id.hex])
             var settings = SessionSettings()
             settings.trust = .anyKey
+            let sessions = try listener.sessions(InvitationPolicy { _ in true }, settings: settings)
             let (inputs, continuation) = AsyncStream.makeStream(of: Input.self)
             await withTaskGroup(of: Void.self) { [settings] group in
                 group.addTask {
-                    for await session in listener.sessions(InvitationPolicy { _ in true }, settings: settings) {
+                    for await session in sessions {
                         continuation.yield(.joined(session))
                     }
                 }

@@ -50,9 +50,10 @@ struct Receiver: Service {
     func run() async throws {
         var settings = SessionSettings()
         settings.trust = .anyKey
-        await cancelWhenGracefulShutdown { [settings] in
+        let sessions = try listener.sessions(InvitationPolicy { _ in true }, settings: settings)
+        await cancelWhenGracefulShutdown {
             await withDiscardingTaskGroup { group in
-                for await session in listener.sessions(InvitationPolicy { _ in true }, settings: settings) {
+                for await session in sessions {
                     group.addTask { await serve(session) }
                 }
             }

@@ -50,6 +50,8 @@ final class TerminalPrompt: Sendable {
         }
 
         func readLine(after text: String, unless cancellation: EventFD) -> String? {
+            // Cancelled while another question was open: it is not shown.
+            guard DescriptorPoll.wait(for: [(cancellation.descriptor, .readable)], timeout: .zero) == [[]] else { return nil }
             write(text)
             let events = DescriptorPoll.wait(
                 for: [(descriptor, .readable), (cancellation.descriptor, .readable)], timeout: nil)

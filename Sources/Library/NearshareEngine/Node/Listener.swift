@@ -50,30 +50,17 @@ public struct Listener: Sendable {
 
     /// Joins the sessions that a policy allows, and declines all others. The inviting peer is a member of each,
     /// unless the settings' trust policy asks the user first: see ``SessionInvitation/accept(_:asksTrust:)``.
+    ///
+    /// Up to 16 invitations are judged at the same time, so that one whose question is not answered holds up no other; further
+    /// ones wait. An invitation is accepted when the reader asks for the next session. One that cannot be accepted any more is
+    /// skipped: it was withdrawn or has expired, the session is full or over on this node, or another process takes part in
+    /// sessions with the identity of the user. When the reader ends, what it has not accepted is declined.
+    /// - Throws: ``SessionError/invalidParameter(_:)`` for settings out of their bounds.
     public func sessions(
         _ policy: InvitationPolicy, settings: SessionSettings = SessionSettings()
-    ) -> some AsyncSequence<Session, Never> & Sendable {
-        sessionInvitations.compactMap { invitation -> Session? in
-            guard let isAccepted = await policy.accepts(invitation) else { return nil }
-            guard isAccepted else {
-                invitation.declineUnprompted(.declined)
-                return nil
-            }
-            if policy.isProof { return try? invitation.accept(settings) }
-            guard let code = await invitation.shortCode else { return nil }
-            let check = IdentityCheck(peer: invitation.peer, shortCode: code, voucher: nil)
-            let isTrusted: Bool
-            switch await settings.trust.evaluate(check) {
-            case .trusted: isTrusted = true
-            case .untrusted: isTrusted = false
-            case .ask(nil): return try? invitation.accept(settings, asksTrust: true)
-            case .ask(let user?): isTrusted = await untilCancelled { await user(check) } ?? false
-            case nil: return nil
-            }
-            if isTrusted { return try? invitation.accept(settings) }
-            invitation.declineUnprompted(.untrusted)
-            return nil
-        }
+    ) throws(SessionError) -> some AsyncSequence<Session, Never> & Sendable {
+        try settings.check()
+        return AcceptedSessions(invitations: queues.sessions, policy: policy, settings: settings)
     }
 
     /// Withdraws the advertisement. Peers that know the address, and existing links, are served as before.

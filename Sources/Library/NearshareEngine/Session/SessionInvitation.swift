@@ -150,8 +150,10 @@ public struct InvitationPolicy: Sendable {
     /// Accepts the invitations for which the closure returns true. The trust policy of the session's settings applies as well:
     /// it decides about the inviting peer's key.
     ///
-    /// The closure may take its time, such as to ask a user. Its task is cancelled when no answer is needed any more: when the
-    /// reader of ``Listener/sessions(_:settings:)`` ends. Nothing waits for the closure then, and a later answer has no effect.
+    /// The closure may take its time, such as to ask a user. Its task is cancelled when no answer is needed any more: at the
+    /// invitation's timeout, when it is withdrawn or its link is lost, when the reader of ``Listener/sessions(_:settings:)`` ends,
+    /// and when the node stops. None of these waits for the closure, and an answer that comes later has no effect; a closure that
+    /// shows a question removes it then. It may be called for several invitations at the same time.
     public init(_ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
         self.init(isProof: false, accepts)
     }
