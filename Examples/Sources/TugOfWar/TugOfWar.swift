@@ -16,6 +16,10 @@ struct Rope {
         position += (pull.team == "red" ? 1 : -1) * min(max(pull.strength, 0), 3)
     }
 
+    mutating func move(to position: Int) {
+        self.position = min(max(position, -20), 20)
+    }
+
     var winner: String? { abs(position) < 20 ? nil : position > 0 ? "red" : "blue" }
 
     var picture: String {
@@ -38,11 +42,12 @@ struct Rope {
             let pulls = try session.channel(Pull.self, named: "pulls")
             let positions = try session.channel(Position.self, named: "positions")
             try session.setMetadata(Card(team: team))
+            let (ownPulls, sink) = AsyncStream.makeStream(of: Pull.self)
             print("press Enter to pull for \(team), Control-D to leave")
             await withTaskGroup { group in
                 group.addTask { await showPlayers(of: session) }
-                group.addTask { await watch(pulls, positions, in: session, as: node.id) }
-                await pull(for: team, on: pulls, enterKeys())
+                group.addTask { await watch(pulls, ownPulls, positions, in: session, as: node.id) }
+                await pull(for: team, on: pulls, sink, enterKeys())
                 await session.leave()
             }
         }
@@ -66,14 +71,19 @@ func showPlayers(of session: Session) async {
     }
 }
 
-func pull(for team: String, on pulls: Session.Channel<Pull>, _ lines: AsyncStream<Void>) async {
+func pull(
+    for team: String, on pulls: Session.Channel<Pull>, _ ownPulls: AsyncStream<Pull>.Continuation, _ lines: AsyncStream<Void>
+) async {
     for await _ in lines {
+        let pull = Pull(team: team, strength: .random(in: 1...3))
+        ownPulls.yield(pull)
         do {
-            try await pulls.send(Pull(team: team, strength: .random(in: 1...3)))
+            try await pulls.send(pull)
         } catch {
             print("nobody else has a hand on the rope: \(error)")
         }
     }
+    ownPulls.finish()
 }
 
 /// Reading a line blocks, so it has a thread of its own.
@@ -91,26 +101,48 @@ struct Position: Codable, Sendable {
     var winner: String?
 }
 
-func referee(_ session: Session, _ own: PeerID) -> PeerID { session.members.map(\.id).reduce(own, min) }
+func referee(_ session: Session, _ own: PeerID) -> PeerID {
+    session.members.filter(\.state.isConnected).map(\.id).reduce(own, min)
+}
 
-func watch(_ pulls: Session.Channel<Pull>, _ positions: Session.Channel<Position>, in session: Session, as own: PeerID) async {
+/// The rope as this player sees it.
+actor Match {
+    private var rope = Rope()
+    private let positions: Session.Channel<Position>
+    private let session: Session
+    private let own: PeerID
+
+    init(_ positions: Session.Channel<Position>, in session: Session, as own: PeerID) {
+        (self.positions, self.session, self.own) = (positions, session, own)
+    }
+
+    /// Only the referee counts.
+    func apply(_ pull: Pull) async {
+        guard referee(session, own) == own else { return }
+        rope.apply(pull)
+        print(rope.picture)
+        let position = Position(position: rope.position, winner: rope.winner)
+        if let winner = position.winner { print("\(winner) has won") }
+        _ = try? await positions.send(position, mode: position.winner == nil ? .unreliable : .reliable)
+    }
+
+    /// Only the referee is believed.
+    func follow(_ position: Position, from sender: PeerID) {
+        guard sender == referee(session, own) else { return }
+        rope.move(to: position.position)
+        print("the rope is at \(rope.position)")
+        if let winner = position.winner { print("\(TerminalText.escaped(winner)) has won") }
+    }
+}
+
+func watch(
+    _ pulls: Session.Channel<Pull>, _ ownPulls: AsyncStream<Pull>, _ positions: Session.Channel<Position>,
+    in session: Session, as own: PeerID
+) async {
+    let match = Match(positions, in: session, as: own)
     await withTaskGroup { group in
-        group.addTask {
-            var rope = Rope()
-            for await (pull, _) in pulls where referee(session, own) == own {
-                rope.apply(pull)
-                print(rope.picture)
-                let position = Position(position: rope.position, winner: rope.winner)
-                _ = try? await positions.send(position, mode: position.winner == nil ? .unreliable : .reliable)
-                if let winner = rope.winner { print("\(winner) has won") }
-            }
-        }
-        group.addTask {
-            // Only the referee is believed.
-            for await (position, sender) in positions where sender == referee(session, own) {
-                print("the rope is at \(position.position)")
-                if let winner = position.winner { print("\(TerminalText.escaped(winner)) has won") }
-            }
-        }
+        group.addTask { for await pull in ownPulls { await match.apply(pull) } }
+        group.addTask { for await (pull, _) in pulls { await match.apply(pull) } }
+        group.addTask { for await (position, sender) in positions { await match.follow(position, from: sender) } }
     }
 }
