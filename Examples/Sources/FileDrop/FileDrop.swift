@@ -36,7 +36,17 @@ import Nearshare
         for try await case .found(let peer) in try await node.browse()
         where name == nil || name == peer.name.claimed {
             return try await node.withConnection(to: peer.destination) { connection in
-                print("sending to \(peer.name), short code \(try await connection.shortCode)")
+                // Any peer can claim a name. Its key, which this link has proven, may be known.
+                let key =
+                    switch connection.trustStatus {
+                    case .known(.verified, _): "a verified key"
+                    case .known: "a known key"
+                    case .new: "a new key"
+                    case .nameClash: "another key than the peer that is known by this name"
+                    }
+                let code = try await connection.shortCode
+                print("\(peer.name) has \(key); its screen will show the short code \(code). Send (y/n)?")
+                guard readLine() == "y" else { return }
                 let transfer = try connection.send(paths: paths)
                 for await progress in transfer.progress { print("\(progress.done) of \(progress.total ?? 0) bytes") }
                 print(await transfer.result.outcome)

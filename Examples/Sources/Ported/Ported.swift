@@ -15,8 +15,8 @@ import Nearshare
         try await machines.0.run(as: DisplayName("attic"), interface: "lo") { attic in
             try await machines.1.run(as: DisplayName("anna"), interface: "lo") { node in
                 let listener = try node.listen(as: ServiceType("my-chat"), info: ["room": "attic"])
-                try await meetByInvitation(attic, node, listener, inbox: machines.1.inbox("ported-inbox"))
-                try await meetByPolicy(attic, node, listener)
+                let ours = try await meetByInvitation(attic, node, listener, inbox: machines.1.inbox("ported-inbox"))
+                try await meetByPolicy(attic, node, listener, ours)
                 listener.stopAdvertising()
                 try await meetInRoom(attic, node)
             }
@@ -32,7 +32,10 @@ import Nearshare
 
     // MARK: Browser, advertiser, session
 
-    static func meetByInvitation(_ attic: Node, _ node: Node, _ listener: Listener, inbox: Inbox) async throws {
+    /// - Returns: the fingerprints of the peers that were met.
+    static func meetByInvitation(
+        _ attic: Node, _ node: Node, _ listener: Listener, inbox: Inbox
+    ) async throws -> [Fingerprint] {
         let bytes: [UInt8] = Array("my-chat".utf8)
         let invited = Task {
             for await invitation in listener.sessionInvitations where invitation.context == bytes {
@@ -47,8 +50,10 @@ import Nearshare
         let receiving = Task { try await receive(in: other, into: inbox) }
         try await exchange(in: session, with: anna, bytes)
         try await receiving.value
+        let ours = session.members.map(\.fingerprint)
         await session.leave()
         await other.leave()
+        return ours
     }
 
     static func invite(from node: Node, context bytes: [UInt8]) async throws -> (Session, PeerID) {
@@ -111,11 +116,10 @@ import Nearshare
 
     // MARK: Policies
 
-    static func meetByPolicy(_ attic: Node, _ node: Node, _ listener: Listener) async throws {
-        let ours = [node.id]
+    static func meetByPolicy(_ attic: Node, _ node: Node, _ listener: Listener, _ ours: [Fingerprint]) async throws {
         var settings = SessionSettings()
         settings.trust = .verifiedKeys
-        settings.trust = TrustPolicy { check in ours.contains(check.peer.id) }
+        settings.trust = TrustPolicy { check in ours.contains(check.peer.fingerprint) }
         let session = try await start(attic, settings)
         let secret = Task {
             for await session in try listener.sessions(.secret(Array("said in the room".utf8))) { return session }

@@ -6,12 +6,15 @@ import ServiceLifecycle
 /// A server that keeps the photos of everybody in the room, as a group of services that ends with SIGTERM.
 ///
 ///     PhotoService                    receives, into the folder `photos`
-///     PhotoService photo.jpg          sends a photo to it
+///     PhotoService photo.jpg          shows the key of the server, and the short code that the server prints as well
+///     PhotoService photo.jpg KEY      sends a photo to the server with this key
 @main struct PhotoService {
     static func main() async throws {
         let machine = try LocalMachine(identity: .ephemeral)
-        if let path = CommandLine.arguments.dropFirst().first {
-            return try await machine.run { try await send(URL(fileURLWithPath: path), from: $0) }
+        let words = CommandLine.arguments.dropFirst()
+        if let path = words.first {
+            let key = words.dropFirst().first.flatMap { Fingerprint($0) }
+            return try await machine.run { try await send(URL(fileURLWithPath: path), to: key, from: $0) }
         }
         let node = try machine.startNode(as: DisplayName("photos"))
         let receiver = Receiver(listener: try node.listen(as: ServiceType("photos")), inbox: try machine.inbox("photos"))
@@ -27,11 +30,21 @@ import ServiceLifecycle
         print("stopped")
     }
 
-    static func send(_ url: URL, from node: Node) async throws {
+    static func send(_ url: URL, to key: Fingerprint?, from node: Node) async throws {
         var settings = SessionSettings()
-        settings.trust = .anyKey
+        // Any peer can claim the name "photos": its key decides.
+        settings.trust = TrustPolicy { check in
+            if check.peer.fingerprint == key { return true }
+            print("\(check.peer.name) has the short code \(check.shortCode) and the key \(check.peer.fingerprint)")
+            return false
+        }
         let session = try node.startSession(settings)
-        let server = try await node.invite("photos", into: session, for: ServiceType("photos"))
+        let server: PeerID
+        do {
+            server = try await node.invite("photos", into: session, for: ServiceType("photos"))
+        } catch SessionError.untrusted {
+            return print("nothing was sent; if the server has printed the same short code, add its key to the arguments")
+        }
         try await session.send(SessionMessage(Data("a photo follows".utf8)), to: [server])
         guard let transfer = try await session.sendResource(at: url, to: [server])[server] else { return }
         let progress = Progress(totalUnitCount: -1)
@@ -42,14 +55,17 @@ import ServiceLifecycle
     }
 }
 
-/// Accepts all sessions, and what their members send.
+/// Accepts all sessions, and what their members send: the server is open to all, and its users need to know its key.
 struct Receiver: Service {
     let listener: Listener
     let inbox: Inbox
 
     func run() async throws {
         var settings = SessionSettings()
-        settings.trust = .anyKey
+        settings.trust = TrustPolicy { check in
+            print("a peer sees the short code \(check.shortCode)")
+            return true
+        }
         let sessions = try listener.sessions(InvitationPolicy { _ in true }, settings: settings)
         await cancelWhenGracefulShutdown {
             await withDiscardingTaskGroup { group in
