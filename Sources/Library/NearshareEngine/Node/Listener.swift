@@ -22,7 +22,8 @@ public struct Listener: Sendable {
         }
     }
 
-    /// The TCP port that it listens on; 0 while it has none.
+    /// The TCP port that it listens on; 0 while it has none. The number stays after the node has stopped; another socket can have
+    /// the port then.
     public var port: UInt16 { endpoint.port }
     /// Offers of peers, for one reader at a time. An invitation released unanswered is declined. A reader that is cancelled is
     /// followed by another one.

@@ -149,6 +149,9 @@ public final class Node: Sendable {
     ///   - usesRadio: listens over the radio as well, where the settings have one; it is ready a moment later.
     ///   - joinsMesh: relays frames for other peers, and receives over the mesh. Only one process per key may do so. nil to do so
     ///     under the service type of nearshare only.
+    /// - Throws: ``NodeError/invalidParameter(_:)`` for pairs that break the rules, and when this node listens under the service
+    ///   type already; ``NodeError/unavailable(_:)`` when another socket has the port, when this node cannot listen there or advertise
+    ///   it, and when it is stopping or has stopped.
     public func listen(
         as service: ServiceType = .nearshare, info: [String: String] = [:], port: UInt16 = 0,
         usesRadio: Bool = true, joinsMesh: Bool? = nil

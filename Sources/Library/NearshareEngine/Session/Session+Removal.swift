@@ -7,7 +7,7 @@ extension Session {
     /// that it has not read are lost (``Change/left(_:lost:)``).
     ///
     /// Members that are out of reach are told when they are back. The removal holds as long as the session, and among members
-    /// that were connected with the founder since.
+    /// that were connected with the founder since. The founder may remove members also while it leaves.
     /// - Throws: ``SessionError/invalidParameter(_:)`` when this node is not the ``founder``, and for this node;
     ///   ``SessionError/notConnected(_:)`` when the peer is not in the session; ``SessionError/unavailable(_:)`` when 64 members
     ///   were removed; the reason of ``ended``.

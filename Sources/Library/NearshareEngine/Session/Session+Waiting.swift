@@ -4,7 +4,7 @@ extension Session {
     /// Waits until a member can be reached, directly or through another member: streams and files can be sent from then on.
     ///
     /// A program that has just accepted an invitation calls this, because the inviting peer has yet to decide about this node's
-    /// key.
+    /// key. While this node leaves, the call goes on, until ``leave(waiting:)`` has ended the session.
     /// - Throws: ``SessionError/notConnected(_:)`` when the peer is not in the session, or leaves it, also by being out of reach for
     ///   too long; ``SessionError/invalidParameter(_:)`` for this node; the reason of ``ended``; cancelled.
     public func waitUntilConnected(to member: PeerID) async throws(SessionError) {

@@ -14,6 +14,9 @@ internal import Synchronization
 /// Made by ``Node/startSession(_:)``, ``SessionInvitation/accept(_:asksTrust:)`` and
 /// ``Node/join(_:for:admission:settings:)``. It ends when the node leaves it or stops.
 ///
+/// Each of its sequences has one reader at a time. A reader that is cancelled ends its own sequence only: another one that reads
+/// the property again gets what is unread, and what comes after it.
+///
 /// Lock order: the removal, the state, then the inbox and the events; see `docs/architecture/locks.md`.
 public final class Session: Sendable {
     /// Delivery guarantee of a message.
@@ -261,6 +264,7 @@ public final class Session: Sendable {
 
     /// The member that has started the session, and may remove others. The node that has started it knows it at once; on others
     /// it is nil until they are connected to a member that knows it, a moment after they have joined. Always nil in a room.
+    /// It stays the same when the founder has left, and when the session is over.
     public var founder: PeerID? { state.withLock { $0.members.roster.founder?.fingerprint.peerID } }
 
     /// Sets what this node tells all other members about itself, those that join later included, as ``Member/metadata``. The

@@ -47,8 +47,8 @@ public final class SessionInvitation: Sendable {
         decline(.declined)
     }
 
-    /// The short authentication string that the inviting user sees as well, eight digits; nil when the link ended before it was
-    /// agreed on.
+    /// Waits for the short authentication string that the inviting user sees as well, eight digits; nil when the invitation is over
+    /// or its link has ended before it was agreed on, and when the task is cancelled before.
     public var shortCode: String? {
         get async { await codeEvent.value??.description }
     }

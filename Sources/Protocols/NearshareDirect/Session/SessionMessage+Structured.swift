@@ -17,8 +17,8 @@ extension SessionMessage {
     }
 
     /// Creates a structured message from an `Encodable` value; arrays of `UInt8` become byte strings.
-    /// - Throws: `EncodingError` for a value that cannot be encoded: an integer that does not fit into `Int64`, a number that is not
-    ///   finite, or values that nest too deeply; and errors that the type throws.
+    /// - Throws: `EncodingError` for a value that cannot be encoded: an integer that does not fit into `Int64`, a number that is
+    ///   not finite, or values that nest too deeply; and errors that the type throws.
     public init(encoding value: some Encodable) throws {
         self.init(kind: .structured, bytes: try StructuredValue.encoding(of: value))
     }
@@ -32,8 +32,8 @@ extension SessionMessage {
     }
 
     /// Decodes a structured message as a program's own type, or as a `StructuredValue`.
-    /// - Throws: `DecodingError` when the message does not match the type; its case `dataCorrupted` when the message is of another kind,
-    ///   or the sender has encoded it incorrectly; and errors that the type throws.
+    /// - Throws: `DecodingError` when the message does not match the type; its case `dataCorrupted` when the message is of another
+    ///   kind, or the sender has encoded it incorrectly; and errors that the type throws.
     public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
         do {
             guard let value = try structured else { throw MalformedInput("message: it is not structured") }
