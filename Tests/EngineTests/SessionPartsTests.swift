@@ -98,6 +98,72 @@ import Testing
         #expect(members.isMemberKey(of: peer(2)) == false)
     }
 
+    /// Passes all frames between two channels over a new link, whose ends read what arrives.
+    private func exchange(_ channels: inout [MessageChannel]) throws {
+        let links = [channels[0].attach(), channels[1].attach()]
+        var isMoving = true
+        while isMoving {
+            isMoving = false
+            for end in 0..<2 {
+                channels[end].acknowledgeNow()
+                while let frame = channels[end].nextFrame(for: links[end]) {
+                    isMoving = true
+                    if case .message(let message)? = try channels[1 - end].receive(frame, on: links[1 - end]) {
+                        channels[1 - end].recordDelivery(of: message)
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("the receipt of a message that was read outlives its reader, however many members come and go") func receipts() throws
+    {
+        var members = members(limit: 8)
+        func join(_ number: UInt8, _ channel: MessageChannel) -> Bool {
+            let isAdmitted = members.admit(peer(number), name: name("peer \(number)"), now: now)
+            members.addChannel(channel, to: peer(number).id)
+            _ = members.drainChanges()
+            return isAdmitted
+        }
+        func leave(_ number: UInt8) {
+            members.roster.recordDeparture(of: peer(number).id, now: now)
+            _ = members.drainChanges()
+        }
+        var channels = [MessageChannel(epoch: 1), MessageChannel(epoch: 2)]
+        let read = channels[0].append(SessionMessage(bytes: [1]))
+        try exchange(&channels)
+        #expect(channels[0].isEmpty)
+        #expect(join(2, channels[0]) == true)
+        let appended = members.append(SessionMessage(bytes: [2]), isUrgent: false, for: peer(2).id)
+        let unread = try #require(appended?.receipt)
+        let receipt = SentMessage.Receipt(
+            member: peer(2).id, generation: unread.generation, ticket: read, settlement: unread.settlement)
+        #expect(members.delivery(of: receipt) == .delivered && members.delivery(of: unread) == .pending)
+        leave(2)
+        for number in 3..<73 as Range<UInt8> {
+            #expect(join(number, MessageChannel(epoch: UInt64(number))) == true)
+            leave(number)
+        }
+        #expect(members.delivery(of: receipt) == .delivered && members.delivery(of: unread) == .lost)
+        // A later channel to the same member does not answer for the earlier one.
+        #expect(join(2, MessageChannel(epoch: 99)) == true)
+        #expect(members.delivery(of: receipt) == .delivered && members.delivery(of: unread) == .lost)
+    }
+
+    @Test("a receipt is settled when its reader restarts, and further restarts change nothing") func restarts() throws {
+        var channels = [MessageChannel(epoch: 1), MessageChannel(epoch: 2)]
+        let read = channels[0].append(SessionMessage(bytes: [1]))
+        try exchange(&channels)
+        var membership = SessionMembership(channel: channels[0])
+        let appended = membership.append(SessionMessage(bytes: [2]), isUrgent: false, for: peer(2).id)
+        let unread = try #require(appended?.receipt)
+        membership.settleReceipts()
+        membership.settleReceipts()
+        let settled = try #require(unread.settlement.current)
+        #expect(settled.isAcknowledged(read, of: 0) == true && settled.isAcknowledged(unread.ticket, of: 0) == false)
+        #expect(settled.isEmpty && membership.channel.unacknowledgedCount == 1)
+    }
+
     @Test("S20: a no holds when another member has vouched for the key in between, until the user agrees to it")
     func declined() {
         var members = members(limit: 8)

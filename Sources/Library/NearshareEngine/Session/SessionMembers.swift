@@ -27,9 +27,6 @@ struct SessionMembers {
     /// The time in which two members hear of each other from others. Within it, the refusal `unremembered` may only mean that the
     /// peer has not heard of this node yet.
     private static let announcementTime = Duration.seconds(5)
-    /// The channels of members that have left, for receipts. They contain no messages.
-    private var closedChannels: [MessageChannel] = []
-    private static let maximumClosedCount = 64
     /// Messages and streams that members did not receive.
     private(set) var lost = LostContent()
     /// This node's encoded metadata; nil before the program has set any.
@@ -116,17 +113,14 @@ struct SessionMembers {
                 return .joined(Session.Member(member, in: self))
             case .state(let id, let state): return .state(id, state)
             case .left(let id):
-                let membership = memberships.removeValue(forKey: id)
+                var membership = memberships.removeValue(forKey: id)
                 let lost = membership?.channel.unacknowledgedCount ?? 0
                 removed += membership?.links ?? []
                 self.lost.record(messages: lost, of: id)
                 for link in membership?.links ?? [] { recordUndeliveredStreams(of: link) }
                 memberKeys[id] = nil
                 metadataReceivers.remove(id)
-                if var channel = membership?.channel {
-                    channel.discardMessages()
-                    closedChannels = closedChannels.suffix(Self.maximumClosedCount - 1) + [channel]
-                }
+                membership?.settleReceipts()
                 return .left(id, lost: lost)
             }
         }
@@ -307,11 +301,6 @@ struct SessionMembers {
         return isAny
     }
 
-    private func channel(of receipt: SentMessage.Receipt) -> MessageChannel? {
-        let open = memberships[receipt.member]?.channel
-        return open?.epoch == receipt.epoch ? open : closedChannels.last { $0.epoch == receipt.epoch }
-    }
-
     /// The state of a sent message.
     enum Delivery {
         case pending
@@ -321,10 +310,12 @@ struct SessionMembers {
     }
 
     func delivery(of receipt: SentMessage.Receipt) -> Delivery {
-        switch channel(of: receipt)?.isAcknowledged(receipt.ticket, of: receipt.generation) {
+        let settled = receipt.settlement.current
+        let channel = settled ?? memberships[receipt.member]?.channel
+        return switch channel?.isAcknowledged(receipt.ticket, of: receipt.generation) {
         case true?: .delivered
-        // Nothing is acknowledged on a channel that was closed.
-        case false?: memberships[receipt.member]?.channel.epoch == receipt.epoch ? .pending : .lost
+        // Nothing more is acknowledged of what is settled.
+        case false?: settled == nil ? .pending : .lost
         case nil: .lost
         }
     }

@@ -1,5 +1,6 @@
 internal import NearshareBase
 internal import NearshareDirect
+internal import NearshareInterfaces
 
 /// One member as seen from this node: the channel of its reliable messages, and the links that carry it.
 struct SessionMembership {
@@ -8,6 +9,21 @@ struct SessionMembership {
     var links: [SessionLink] = []
     /// The metadata that the member has set; nil for none.
     var metadata: StructuredValue?
+    /// The outcome of the messages since the last restart of the member, for their receipts: the channel, without its messages, when
+    /// the member has left or restarted. It lives as long as one of the receipts.
+    private var settlement = Promise<MessageChannel>()
+
+    init(channel: MessageChannel) {
+        self.channel = channel
+    }
+
+    /// Ends the receipts of all messages so far: the peer acknowledges no more of them.
+    mutating func settleReceipts() {
+        var last = channel
+        last.discardMessages()
+        settlement.fulfil(last)
+        settlement = Promise()
+    }
 
     /// - Returns: links over which the message may go, whether it is the only one in transit, and its receipt; nil while the
     ///   window is full.
@@ -17,7 +33,7 @@ struct SessionMembership {
         guard hasRoom(isUrgent: isUrgent) else { return nil }
         let ticket = channel.append(message, isUrgent: isUrgent, expiry: expiry)
         let receipt = SentMessage.Receipt(
-            member: member, epoch: channel.epoch, generation: channel.generation, ticket: ticket)
+            member: member, generation: channel.generation, ticket: ticket, settlement: settlement)
         return (links, channel.isQuiet, receipt)
     }
 
@@ -83,6 +99,7 @@ struct SessionMembership {
                     let value = value == .null ? nil : value
                     if value != metadata { (metadata, arrival.hasNewMetadata) = (value, true) }
                 case .restarted(let lost):
+                    settleReceipts()
                     arrival.lostCount = lost
                     arrival.replacedLinks = links.filter { !channel.isAttached($0.channelLink) }
                     if metadata != nil { (metadata, arrival.hasNewMetadata) = (nil, true) }

@@ -90,12 +90,11 @@ package struct MessageChannel: Sendable {
     /// The window of every receiver.
     private static let window = Limits()
 
-    /// The random number that tells this channel from others.
-    package var epoch: UInt64 { ownEpoch }
     /// The number of restarts of the peer, after each of which messages are numbered anew.
     package private(set) var generation = 0
     /// The messages that were acknowledged before the last restart.
     private var lastAcknowledged = AcknowledgedTickets()
+    /// The random number that tells this channel from others.
     private let ownEpoch: UInt64
     private var peerEpoch: UInt64?
     /// The epochs of the peer before the present one, the latest last.
