@@ -32,12 +32,28 @@ import Testing
         #expect(keepalive.roundTripTime == .milliseconds(250))
     }
 
-    @Test("a ping that was asked for gives the round-trip time, and postpones the next one") func asked() {
+    @Test("a measured link is pinged every interval whatever arrives, but not before the answer to the ping before")
+    func measured() {
         var keepalive = Keepalive(now: at(0))
-        #expect(keepalive.ping(now: at(1)) == [.send(.ping(UInt64(bitPattern: at(1).nanoseconds)))])
+        func ping(_ time: Double) -> [DirectReaction] { [.send(.ping(UInt64(bitPattern: at(time).nanoseconds)))] }
+        let first = keepalive.startMeasuring(now: at(1))
+        #expect(first == ping(1))
         keepalive.receivePong(UInt64(bitPattern: at(1).nanoseconds), now: at(1.5))
         #expect(keepalive.roundTripTime == .milliseconds(500))
-        #expect(keepalive.deadline == at(1) + DirectLimits.keepaliveInterval)
+        keepalive.recordActivity(now: at(4.9))
+        #expect(keepalive.deadline == at(5))
+        let second = keepalive.advance(to: at(5))
+        #expect(second == ping(5))
+        // The answer waits behind other data.
+        keepalive.recordActivity(now: at(8.9))
+        let early = keepalive.advance(to: at(9))
+        #expect(early.isEmpty && keepalive.deadline == at(12.9))
+        keepalive.receivePong(UInt64(bitPattern: at(5).nanoseconds), now: at(10))
+        #expect(keepalive.roundTripTime == .seconds(5))
+        let third = keepalive.advance(to: at(10))
+        #expect(third == ping(10))
+        // A peer that does not answer is lost by its silence alone.
+        #expect(!keepalive.isLost(now: at(20.8)) && keepalive.isLost(now: at(20.9)))
     }
 
     @Test func `any byte of the peer postpones both`() {

@@ -20,6 +20,9 @@ import Testing
         var reactions: [[LinkMachine.Reaction]] = [[], []]
         /// Whether frames are delivered.
         var isConnected = true
+        var conditions = SimulatedLine.Conditions()
+        /// The pings that each end has sent.
+        var pingCounts = [0, 0]
         private var lines = [SimulatedLine(), SimulatedLine()]
 
         init(seed: UInt64) {
@@ -62,7 +65,8 @@ import Testing
         private mutating func settle(_ number: Int) {
             reactions[number] += ends[number].drainReactions()
             for frame in ends[number].drainFrames() {
-                lines[number].send(Frame(bytes: frame, to: 1 - number), SimulatedLine.Conditions(), on: &timeline)
+                if case .ping? = try? ControlFrame.decode(frame) { pingCounts[number] += 1 }
+                lines[number].send(Frame(bytes: frame, to: 1 - number), conditions, on: &timeline)
             }
         }
     }
@@ -111,6 +115,27 @@ import Testing
         let areClosed = links.run(for: .seconds(3600)) { links in links.reactions.allSatisfy { closure($0) == .lost } }
         #expect(areClosed && links.now - broken <= DirectLimits.idleTimeout, "seed \(seed)")
         #expect(links.ends.allSatisfy { $0.isEnding }, "seed \(seed)")
+    }
+
+    @Test("the round-trip time follows a link that is never silent, at one ping of each end every four seconds")
+    func roundTripTime() {
+        var links = established()
+        for number in 0..<2 {
+            links.end(number) { machine, now in _ = machine.decide { $0.measureRoundTripTime(now: now) } }
+        }
+        for delay in [Duration.milliseconds(20), .milliseconds(100), .milliseconds(5)] {
+            links.conditions.delay = delay...delay
+            let counts = links.pingCounts
+            // Both ends of a game at 60 frames a second.
+            for _ in 0..<600 {
+                links.run(for: .nanoseconds(16_666_667))
+                for number in 0..<2 {
+                    links.end(number) { machine, now in machine.recordActivity(byteCount: 40, now: now) }
+                }
+            }
+            #expect(links.ends.allSatisfy { $0.roundTripTime == delay * 2 })
+            #expect(zip(links.pingCounts, counts).allSatisfy { (2...3).contains($0 - $1) })
+        }
     }
 
     @Test("S7: rosters wait in order, as each has other entries, and too many of them cut the link")

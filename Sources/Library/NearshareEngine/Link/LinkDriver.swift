@@ -213,7 +213,7 @@ final class LinkDriver: Sendable {
     /// Whether no transfer is active or offered.
     var isIdle: Bool { control.driver.read { $0.isIdle } }
 
-    /// The round-trip time of the link; nil before it was silent for the first time.
+    /// The round-trip time of the link; nil before the first measurement.
     var roundTripTime: Duration? { control.driver.read { $0.roundTripTime } }
 
     /// The time since which the link is not used; nil while it is, or is about to end.
@@ -238,6 +238,7 @@ final class LinkDriver: Sendable {
         control.driver.update { machine, now in machine.reserve(until: now.monotonic, now: now.monotonic) }
     }
 
+    /// Measures the round-trip time from now on.
     func measureRoundTripTime() {
         control.decide { connection, now in connection.measureRoundTripTime(now: now) }
     }

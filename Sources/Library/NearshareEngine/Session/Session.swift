@@ -61,8 +61,8 @@ public final class Session: Sendable {
         public let unacknowledgedBytes: Int
         /// The value that the member has set with ``Session/setMetadata(_:)``; nil for none. It is untrusted, like the name.
         public let metadata: StructuredValue?
-        /// The round-trip time of the link to the member, measured when the link has joined the session, and whenever it was
-        /// silent for four seconds; nil before that.
+        /// The round-trip time of the link to the member, measured when the link has joined the session, and every four seconds
+        /// after that, whatever else it carries; nil before that. What waits before the measuring ping is part of it.
         public fileprivate(set) var roundTripTime: Duration?
         /// The fraction of the member's latest 1024 UDP packets that were lost on their way to this node, 0 to 1; nil where none
         /// arrive, such as through a relay. They carry ``DeliveryMode/unreliable`` messages.

@@ -79,7 +79,7 @@ package struct DirectConnection: Sendable {
     /// is an average, it has no ``transferRate(now:)``.
     package var isMoving: Bool { !isIdle && !isQuestion && !activity.isReserved && !incoming.isWaitingForStorage }
 
-    /// The round-trip time of the link, measured whenever it was silent or was asked for; nil before that.
+    /// The round-trip time of the link, measured whenever it was silent, and from ``measureRoundTripTime(now:)`` on; nil before that.
     package var roundTripTime: Duration? { keepalive.roundTripTime }
 
     /// Whether there are unanswered offers of the peer, and no other transfers.
@@ -221,9 +221,9 @@ package struct DirectConnection: Sendable {
     /// after a first comparison.
     package mutating func requestVerification() -> [DirectReaction] { isClosed ? [] : verification.request() }
 
-    /// Sends a ping, so that ``roundTripTime`` is known soon.
+    /// Sends a ping now and every ``DirectLimits/keepaliveInterval``, so that ``roundTripTime`` is known soon and stays current.
     package mutating func measureRoundTripTime(now: MonotonicInstant) -> [DirectReaction] {
-        isClosed ? [] : keepalive.ping(now: now)
+        isClosed ? [] : keepalive.startMeasuring(now: now)
     }
 
     /// Sends the local user's answer to the comparison, whichever side has requested it.
