@@ -1,9 +1,9 @@
 internal import Glibc
-internal import Logging
+package import Logging
 public import NearshareBase
 public import NearshareDirect
 public import NearshareEngine
-internal import NearshareInterfaces
+package import NearshareInterfaces
 
 extension LocalMachine {
     /// Runs a node for as long as `body` runs. When `body` returns or throws, the node ends its links and advertisements, and
@@ -57,23 +57,26 @@ extension LocalMachine {
                 limits: limits, log: log))
     }
 
-    private func nodeSettings(
+    /// The settings of a program's node, whose parts all log to the program's closure.
+    /// - Parameter makeRadio: the opener of the radio that logs to the given logger.
+    package func nodeSettings(
         as name: DisplayName?, interface: String?, findsOthers: Bool, usesBluetooth: Bool,
-        encryption: EncryptionPreference, limits: NodeLimits, log: (@Sendable (String) -> Void)?
+        encryption: EncryptionPreference, limits: NodeLimits, log: (@Sendable (String) -> Void)?,
+        makeRadio: (Logger) -> RadioOpener? = { LocalMachine.bluetoothOpener(log: $0) }
     ) throws -> NodeSettings {
         if let interface, interface.utf8.contains(0) || if_nametoindex(interface) == 0 {
             throw NodeError.invalidParameter(MissingInterface.text(for: interface))
         }
+        let logger = Logger(label: "nearshare") { _ in ClosureLogHandler(write: log) }
         let discovery: (any Discovery)?
         do throws(DiscoveryError) {
-            discovery = try findsOthers ? self.discovery() : nil
+            discovery = try findsOthers ? self.discovery(log: logger) : nil
         } catch {
             throw NodeError.unavailable(error.description)
         }
         var settings = try nodeSettings(
-            name: name, interface: interface, discovery: discovery,
-            radio: usesBluetooth ? LocalMachine.bluetoothOpener() : nil,
-            log: Logger(label: "nearshare") { _ in ClosureLogHandler(write: log) })
+            name: name, interface: interface, discovery: discovery, radio: usesBluetooth ? makeRadio(logger) : nil,
+            log: logger)
         settings.encryption = encryption
         settings.limits = limits
         return settings

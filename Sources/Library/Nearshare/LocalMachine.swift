@@ -117,9 +117,7 @@ public final class LocalMachine: Sendable {
 
     /// Opens a Bluetooth adapter of this machine; nil in a build without Bluetooth.
     /// - Parameter adapter: such as "hci0"; nil for the first that is powered on.
-    package static func bluetoothOpener(
-        adapter: String? = nil, log: Logger = Logger(label: "nearshare")
-    ) -> RadioOpener? {
+    package static func bluetoothOpener(adapter: String? = nil, log: Logger) -> RadioOpener? {
         #if Bluetooth
             return { () throws(DiscoveryError) in
                 do throws(BluetoothError) {
@@ -131,6 +129,15 @@ public final class LocalMachine: Sendable {
             }
         #else
             return nil
+        #endif
+    }
+
+    /// Whether this build has Bluetooth.
+    package static var hasBluetooth: Bool {
+        #if Bluetooth
+            return true
+        #else
+            return false
         #endif
     }
 

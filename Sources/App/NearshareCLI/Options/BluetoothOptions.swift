@@ -16,7 +16,7 @@ struct BluetoothOptions: ParsableArguments {
     /// Checks that the options and this build allow Bluetooth, for `--via bluetooth`.
     func validateBluetooth() throws {
         if isOff { throw ValidationError("--via bluetooth needs an adapter; omit --adapter none") }
-        if LocalMachine.bluetoothOpener() == nil {
+        if !LocalMachine.hasBluetooth {
             throw ValidationError("Bluetooth is not available in this build of nearshare; use another transport")
         }
     }

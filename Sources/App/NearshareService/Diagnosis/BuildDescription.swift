@@ -56,7 +56,7 @@ package struct BuildDescription: Sendable {
     /// - Returns: the names and values of a table.
     package func rows(libraries: [Library] = Self.libraries) -> [[String]] {
         [["build", build]] + libraries.map { [$0.name, Self.state(of: $0)] }
-            + [["Bluetooth", LocalMachine.bluetoothOpener() == nil ? "left out of this build" : "built in"]]
+            + [["Bluetooth", LocalMachine.hasBluetooth ? "built in" : "left out of this build"]]
     }
 
     private var build: String {
