@@ -4,7 +4,7 @@ internal import NearshareInterfaces
 struct ListenerRegistry {
     private var listeners: [any StreamListener] = []
     private var advertisements: [any RunningAdvertisement] = []
-    /// The types under which this node has advertised itself.
+    /// The types under which this node has advertised itself, or its program has browsed: sessions find members under them.
     private(set) var services: Set<ServiceType> = []
     /// The types under which ``Node/listen(as:info:port:usesRadio:joinsMesh:)`` receives.
     private var received: Set<ServiceType> = []

@@ -140,7 +140,9 @@ extension Node {
     public func browse(
         for service: ServiceType = .nearshare
     ) async throws(NodeError) -> some AsyncSequence<BrowseEvent, any Error> & Sendable {
-        try await browse(media, for: service) as NearbyChanges
+        let changes: NearbyChanges = try await browse(media, for: service)
+        findMembers(for: service)
+        return changes
     }
 
     private var media: Set<LinkAddress.Medium> { hasRadio ? [.network, .bluetooth] : [.network] }

@@ -76,36 +76,45 @@ extension Node {
             return (session, false)
         }
         start { await session.run() }
-        // A room browses for its members itself.
-        if room == nil {
-            for service in state.withLock({ $0.listeners.services }) {
-                start { [self] in await findMembers(of: session, for: service) }
-            }
-        }
+        for service in state.withLock({ $0.listeners.services }) { findMembers(of: session, for: service) }
         if isShuttingDown { session.end() } else { startNetworkMonitor() }
         return (session, true)
     }
 
+    /// Looks for the members of all sessions under a service type, those of later sessions included: one under which this node
+    /// advertises itself or browses.
+    func findMembers(for service: ServiceType) {
+        let sessions = state.withLock { state in
+            state.listeners.insert(service)
+            return Array(state.sessions.values)
+        }
+        for session in sessions { findMembers(of: session, for: service) }
+    }
+
     /// Tells a session at which addresses discovery sees peers, until it is over: it may be the only way to a member whose address
-    /// has changed.
-    private func findMembers(of session: Session, for service: ServiceType) async {
-        guard let changes = try? browseNetwork(for: service) else { return }
-        await withDiscardingTaskGroup { group in
-            group.addTask { [self] in
-                do {
-                    for try await change in changes {
-                        switch change {
-                        case .found(let peer), .updated(let peer): session.recordFound(peer.id, at: peer.addresses)
-                        case .lost(let peer): session.recordFound(peer.id, at: [])
-                        case .settled: break
-                        }
-                    }
-                } catch {
-                    settings.log.info("session: discovery has ended: \(error)")
+    /// has changed. Browses each service type once for a session, and none for a room, which browses for its members itself.
+    func findMembers(of session: Session, for service: ServiceType) {
+        guard settings.discovery != nil, session.room == nil,
+            session.state.withLock({ $0.browsedServices.insert(service).inserted })
+        else { return }
+        start { [self] in
+            await firstResult(of: { await self.readAddresses(for: session, service) }, { _ = await session.ended })
+            // Discovery may have failed, and work again later.
+            session.state.withLock { _ = $0.browsedServices.remove(service) }
+        }
+    }
+
+    private func readAddresses(for session: Session, _ service: ServiceType) async {
+        do {
+            for try await change in try browseNetwork(for: service) {
+                switch change {
+                case .found(let peer), .updated(let peer): session.recordFound(peer.id, at: peer.addresses)
+                case .lost(let peer): session.recordFound(peer.id, at: [])
+                case .settled: break
                 }
             }
-            _ = await session.ended
-            group.cancelAll()
+        } catch {
+            settings.log.info("session: discovery has ended: \(error)")
         }
     }
 

@@ -227,7 +227,7 @@ public final class Node: Sendable {
         _ record: PeerTXTRecord, as service: ServiceType, port: UInt16
     ) throws(NodeError) -> (any RunningAdvertisement)? {
         guard let discovery = settings.discovery else { return nil }
-        state.withLock { $0.listeners.insert(service) }
+        findMembers(for: service)
         let tag = Hex.encode(settings.random(2))
         do {
             return try discovery.advertise(

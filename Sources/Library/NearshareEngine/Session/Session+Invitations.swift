@@ -103,7 +103,9 @@ extension Session {
                 over: link, invitation, secret: secret, room: room, expected: destination.id,
                 as: room == nil ? .program : .room, timeout: rest, handshakeTimeout: share)
             switch outcome {
-            case .success(let id): return id
+            case .success(let id):
+                if let service = destination.announcedService { node.findMembers(of: self, for: service) }
+                return id
             case .failure(let error):
                 // The peer's program has restarted. This node has forgotten its answers about the peer by now: both users are asked.
                 if isInvited, !hasRepeated, error == SessionError(.unremembered) {

@@ -138,6 +138,8 @@ public final class Session: Sendable {
         /// Members to which this node is opening a link for which both users are asked: over one link at a time.
         var renewals: Set<PeerID> = []
         var slow = SlowMembers()
+        /// The service types under which discovery looks for members.
+        var browsedServices: Set<ServiceType> = []
         /// The latest time to report received messages to their senders.
         var acknowledgements: MonotonicInstant?
         /// Tasks that wait for receipts.
