@@ -178,7 +178,50 @@ import Testing
             #expect(throws: NodeError.self) { try node.listen() }
             _ = try node.listen(as: try ServiceType("my-game"))
             node.closePort(of: first)
-            _ = try node.listen()
+            let second = try node.listen()
+            second.stopAdvertising()
+            #expect(throws: NodeError.self) { try node.listen(port: 1) }
+            let third = try node.listen(port: second.port)
+            #expect(third.port == second.port)
+            #expect(throws: NodeError.self) { try node.listen() }
+        }
+    }
+
+    @Test("a listener that has stopped advertising is advertised again by the next call, and its reader goes on")
+    func advertisesAgain() async throws {
+        let network = TestNetwork(.memory)
+        let segment = InMemorySegment()
+        var (settings, otherSettings) = (network.settings(0), network.settings(1))
+        settings.discovery = segment.join(host: "10.0.0.1")
+        otherSettings.discovery = segment.join(host: "10.0.0.2")
+        try await withNode(settings) { [otherSettings] node in
+            try await withNode(otherSettings) { other in
+                let service = try ServiceType("my-chat")
+                var events = try await other.browse(for: service).makeAsyncIterator()
+                let settled = try await events.next()
+                let listener = try node.listen(as: service, info: ["round": "1"])
+                let found = try await events.next()
+                async let joined = listener.sessionInvitations.first { _ in true }?.accept(TestNetwork.trusting)
+                listener.stopAdvertising()
+                let lost = try await events.next()
+                try listener.update(info: ["round": "unseen"])
+                let again = try node.listen(as: service, info: ["round": "2"])
+                let foundAgain = try await events.next()
+                #expect(settled == .settled)
+                #expect(found?.change?.peer.info == ["round": "1"])
+                #expect(lost?.change?.isPresent == false)
+                #expect(foundAgain?.change?.peer.info == ["round": "2"])
+                #expect(again.port == listener.port)
+                try again.update(info: ["round": "3"])
+                let updated = try await events.next()
+                #expect(updated?.change?.peer.info == ["round": "3"])
+                let session = try other.startSession(TestNetwork.trusting)
+                let id = try await session.invite(network.destination(0, again.port))
+                #expect(id == node.id)
+                let joinedSession = try #require(await joined)
+                await session.leave()
+                await joinedSession.leave()
+            }
         }
     }
 }

@@ -64,12 +64,12 @@ public struct Listener: Sendable {
         return AcceptedSessions(invitations: queues.sessions, policy: policy, settings: settings)
     }
 
-    /// Withdraws the advertisement. Peers that know the address, and existing links, are served as before.
-    public func stopAdvertising() {
-        endpoint.advertisement?.stop()
-    }
+    /// Withdraws the advertisement, except that over Bluetooth. Peers that know the address, and existing links, are served as
+    /// before. ``Node/listen(as:info:port:usesRadio:joinsMesh:)`` with the same type advertises the listener again.
+    public func stopAdvertising() { endpoint.stopAdvertising() }
 
-    /// Replaces the advertised key-value pairs.
+    /// Replaces the advertised key-value pairs. No peer sees those that are set after ``stopAdvertising()``: the next call of
+    /// `listen` has its own.
     /// - Throws: ``NodeError/invalidParameter(_:)`` for pairs that break the rules of ``Node/listen(as:info:port:usesRadio:joinsMesh:)``,
     ///   ``NodeError/unavailable(_:)`` when discovery does not work any more.
     public func update(info: [String: String]) throws(NodeError) {
@@ -146,17 +146,57 @@ package struct VerificationRequest: Sendable {
 final class ListenerEndpoint: Sendable {
     typealias Parts = (listener: any StreamListener, advertisement: (any RunningAdvertisement)?)
 
-    private let parts = Mutex<Parts?>(nil)
+    private struct State {
+        var parts: Parts?
+        /// Whether the program has withdrawn the advertisement.
+        var isWithdrawn = false
+    }
 
-    var port: UInt16 { parts.withLock { $0?.listener.port ?? 0 } }
-    var advertisement: (any RunningAdvertisement)? { parts.withLock { $0?.advertisement } }
+    private let state = Mutex(State())
+
+    var port: UInt16 { state.withLock { $0.parts?.listener.port ?? 0 } }
+    /// nil without discovery, and while the advertisement is withdrawn.
+    var advertisement: (any RunningAdvertisement)? { state.withLock { $0.isWithdrawn ? nil : $0.parts?.advertisement } }
 
     func open(_ listener: any StreamListener, _ advertisement: (any RunningAdvertisement)?) {
-        parts.withLock { $0 = (listener, advertisement) }
+        state.withLock { $0 = State(parts: (listener, advertisement)) }
     }
 
     /// - Returns: what is to be closed.
-    func close() -> Parts? { parts.withLock { $0.take() } }
+    func close() -> Parts? { state.withLock { $0.parts.take() } }
+
+    /// Withdraws the advertisement. No effect without a port.
+    func stopAdvertising() {
+        let advertisement = state.withLock { state -> (any RunningAdvertisement)? in
+            state.isWithdrawn = state.parts != nil
+            return state.parts?.advertisement
+        }
+        advertisement?.stop()
+    }
+
+    /// Begins to advertise again, after ``stopAdvertising()``.
+    /// - Parameter port: 0 for the one that it has.
+    /// - Returns: whether the advertisement was withdrawn, and the port is that one; and the former advertisement.
+    func beginAdvertising(onPort port: UInt16) -> (isWithdrawn: Bool, former: (any RunningAdvertisement)?) {
+        state.withLock { state in
+            guard state.isWithdrawn, let parts = state.parts, port == 0 || port == parts.listener.port else {
+                return (false, nil)
+            }
+            state.isWithdrawn = false
+            state.parts = (parts.listener, nil)
+            return (true, parts.advertisement)
+        }
+    }
+
+    /// Ends what ``beginAdvertising(onPort:)`` has begun.
+    /// - Returns: false when the advertisement is not wanted any more: it was withdrawn again, or the port is closed.
+    func finishAdvertising(_ advertisement: (any RunningAdvertisement)?) -> Bool {
+        state.withLock { state in
+            guard !state.isWithdrawn, let parts = state.parts else { return false }
+            state.parts = (parts.listener, advertisement)
+            return true
+        }
+    }
 }
 
 /// The advertised record, which several tasks may change.

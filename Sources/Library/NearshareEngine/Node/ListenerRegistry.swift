@@ -6,23 +6,30 @@ struct ListenerRegistry {
     private var advertisements: [any RunningAdvertisement] = []
     /// The types under which this node has advertised itself, or its program has browsed: sessions find members under them.
     private(set) var services: Set<ServiceType> = []
-    /// The types under which ``Node/listen(as:info:port:usesRadio:joinsMesh:)`` receives.
-    private var received: Set<ServiceType> = []
+    /// The listeners of ``Node/listen(as:info:port:usesRadio:joinsMesh:)``, one for each type.
+    private var received: [ServiceType: Listener] = [:]
 
     /// The port of the first listener; nil for none.
     var port: UInt16? { listeners.first?.port }
 
-    mutating func insert(_ listener: any StreamListener, _ advertisement: (any RunningAdvertisement)?) {
-        listeners.append(listener)
+    mutating func insert(_ listener: (any StreamListener)?, _ advertisement: (any RunningAdvertisement)?) {
+        if let listener { listeners.append(listener) }
         if let advertisement { advertisements.append(advertisement) }
     }
 
     mutating func insert(_ service: ServiceType) { services.insert(service) }
 
-    /// - Returns: false where there is a listener for the type.
-    mutating func beginReceiving(_ service: ServiceType) -> Bool { received.insert(service).inserted }
+    /// Records the listener for its type, unless there is one.
+    /// - Returns: the listener that there is; nil for none.
+    mutating func beginReceiving(_ listener: Listener) -> Listener? {
+        if let present = received[listener.service] { return present }
+        received[listener.service] = listener
+        return nil
+    }
 
-    mutating func endReceiving(_ service: ServiceType) { received.remove(service) }
+    mutating func endReceiving(_ listener: Listener) {
+        if received[listener.service]?.endpoint === listener.endpoint { received[listener.service] = nil }
+    }
 
     mutating func remove(_ listener: any StreamListener) { listeners.removeAll { $0 === listener } }
 

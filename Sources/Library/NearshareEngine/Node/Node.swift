@@ -141,6 +141,9 @@ public final class Node: Sendable {
     // MARK: Receiving
 
     /// Listens, advertises, and delivers what peers offer. Ends when the node shuts down.
+    ///
+    /// A node has one listener for each type. After ``Listener/stopAdvertising()``, a further call advertises it again, with the
+    /// new `info`, and returns it: its port, radio and part in the mesh stay, and so do its unread invitations and its reader.
     /// - Parameters:
     ///   - service: the service type to advertise.
     ///   - info: key-value pairs to advertise, at most 12 with 400 bytes in total; ``Listener/update(info:)`` changes them. Keys
@@ -157,19 +160,42 @@ public final class Node: Sendable {
         usesRadio: Bool = true, joinsMesh: Bool? = nil
     ) throws(NodeError) -> Listener {
         let info = try DiscoveryInfo(checking: info)
-        // Peers would send to the one or the other.
-        guard state.withLock({ $0.listeners.beginReceiving(service) }) else {
-            throw .invalidParameter("this node listens as \(service.name) already; use that listener")
+        let listener = closedListener(as: service, info: info, joinsMesh: joinsMesh ?? (service == .nearshare))
+        if let present = state.withLock({ $0.listeners.beginReceiving(listener) }) {
+            try advertiseAgain(present, info, port: port)
+            return present
         }
-        let listener = makeListener(as: service, info: info, joinsMesh: joinsMesh ?? (service == .nearshare))
         do throws(NodeError) {
             guard try openPort(port, of: listener) else { throw NodeError(LinkError.portInUse(port)) }
         } catch {
-            state.withLock { $0.listeners.endReceiving(service) }
+            state.withLock { $0.listeners.endReceiving(listener) }
             throw error
         }
+        finishQueues(of: listener)
         if usesRadio { startRadio(for: listener) }
         return listener
+    }
+
+    /// Advertises a listener that has stopped advertising.
+    private func advertiseAgain(_ listener: Listener, _ info: DiscoveryInfo, port: UInt16) throws(NodeError) {
+        let (isWithdrawn, former) = listener.endpoint.beginAdvertising(onPort: port)
+        // Peers would send to the one or the other of two listeners.
+        guard isWithdrawn else {
+            throw .invalidParameter(
+                "this node listens as \(listener.service.name) on port \(listener.port) already; use that listener")
+        }
+        if let former { state.withLock { $0.listeners.remove(former) } }
+        let advertisement: (any RunningAdvertisement)?
+        do throws(NodeError) {
+            let record = listener.record.change { $0.info = info }
+            advertisement = try advertise(record, as: listener.service, port: listener.port)
+        } catch {
+            listener.stopAdvertising()
+            throw error
+        }
+        guard insert(nil, advertisement) else { throw Self.stoppedError }
+        // Withdrawn again, or closed, meanwhile.
+        if !listener.endpoint.finishAdvertising(advertisement) { remove(advertisement) }
     }
 
     /// Listens over the radio as well, where the settings have one; it is ready a moment later.
@@ -182,14 +208,24 @@ public final class Node: Sendable {
     package func makeListener(
         as service: ServiceType = .nearshare, info: DiscoveryInfo = .none, joinsMesh: Bool
     ) -> Listener {
-        let queues = Listener.Queues()
-        start { [stopping] in
+        let listener = closedListener(as: service, info: info, joinsMesh: joinsMesh)
+        finishQueues(of: listener)
+        return listener
+    }
+
+    private func closedListener(as service: ServiceType, info: DiscoveryInfo, joinsMesh: Bool) -> Listener {
+        Listener(
+            queues: Listener.Queues(), service: service,
+            record: SharedRecord(PeerTXTRecord(id: id, name: name, acceptsMeshLinks: joinsMesh, info: info)))
+    }
+
+    /// Ends the sequences of a listener when the node stops.
+    private func finishQueues(of listener: Listener) {
+        let isStarted = start { [stopping, queues = listener.queues] in
             _ = await stopping.value
             queues.finish()
         }
-        return Listener(
-            queues: queues, service: service,
-            record: SharedRecord(PeerTXTRecord(id: id, name: name, acceptsMeshLinks: joinsMesh, info: info)))
+        if !isStarted { listener.queues.finish() }
     }
 
     /// Opens a TCP port for a listener that has none, and advertises it.
@@ -242,13 +278,16 @@ public final class Node: Sendable {
 
     /// Closes the TCP port of a listener and withdraws its advertisement. Existing links are served as before.
     package func closePort(of listener: Listener) {
-        state.withLock { $0.listeners.endReceiving(listener.service) }
+        state.withLock { $0.listeners.endReceiving(listener) }
         guard let (socket, advertisement) = listener.endpoint.close() else { return }
-        if let advertisement {
-            advertisement.stop()
-            state.withLock { $0.listeners.remove(advertisement) }
-        }
+        remove(advertisement)
         remove(socket)
+    }
+
+    private func remove(_ advertisement: (any RunningAdvertisement)?) {
+        guard let advertisement else { return }
+        advertisement.stop()
+        state.withLock { $0.listeners.remove(advertisement) }
     }
 
     /// - Returns: nil for a listener that takes no frames.
@@ -279,8 +318,9 @@ public final class Node: Sendable {
     }
 
     /// Adds a listener and its advertisement, which stay until the node shuts down.
+    /// - Parameter listener: nil for an advertisement of one that was added before.
     /// - Returns: false when it is shutting down already.
-    func insert(_ listener: any StreamListener, _ advertisement: (any RunningAdvertisement)?) -> Bool {
+    func insert(_ listener: (any StreamListener)?, _ advertisement: (any RunningAdvertisement)?) -> Bool {
         let isKept = state.withLock { state in
             guard !state.isShuttingDown else { return false }
             state.listeners.insert(listener, advertisement)
@@ -288,7 +328,7 @@ public final class Node: Sendable {
         }
         if !isKept {
             advertisement?.stop()
-            listener.close()
+            listener?.close()
         }
         return isKept
     }
