@@ -106,7 +106,9 @@ public struct NodeLimits: Sendable {
     /// Links among them that are kept for friends (Q6).
     package var linksKeptForFriends = 16
     /// Limit on incoming links from one IPv4 address or device, at least 1. Those of friends and of a session's members do not
-    /// count (R3).
+    /// count (R3), the latter from when they have joined. Where more programs at one address, on one machine or behind one router,
+    /// connect to this node at the same moment, those beyond the limit are refused and try again, so that their session takes
+    /// longer to form; twice their number avoids that.
     public var linksPerAddress = 8 { didSet { linksPerAddress = max(linksPerAddress, 1) } }
     /// Limit on incoming links from one IPv6 network of 64 bits, friends' excepted: the peers of a whole room may be in it.
     package var linksPerNetwork = 24
