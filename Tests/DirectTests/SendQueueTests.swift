@@ -42,6 +42,19 @@ import Testing
         #expect(throws: MalformedInput.self) { try queue.acknowledge(below: next + 1) }
     }
 
+    @Test("messages count as waiting until a link carries them, and as unacknowledged until the peer has them")
+    func waiting() throws {
+        var queue = SendQueue()
+        queue.append(message(100))
+        queue.append(message(10), isUrgent: true)
+        #expect(queue.waitingByteCount == queue.windowByteCount && queue.windowByteCount == 100 + 10 + 2 * 64)
+        queue.assignNextNumber()
+        #expect(queue.waitingByteCount == 100 + 64 && queue.windowByteCount == 100 + 10 + 2 * 64)
+        queue.assignNextNumber()
+        try queue.acknowledge(below: 1)
+        #expect(queue.waitingByteCount == 0 && queue.windowByteCount == 100 + 64)
+    }
+
     @Test("urgent messages overtake those that wait, in their order, and none that a link has carried")
     func urgent() throws {
         var queue = SendQueue()

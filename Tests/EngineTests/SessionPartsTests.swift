@@ -235,6 +235,7 @@ import Testing
         var count = 0
         while members.append(SessionMessage(bytes: [1]), isUrgent: false, for: peer(2).id) != nil { count += 1 }
         #expect(count > 0)
+        #expect(members.queuedByteCount(of: peer(2).id) == count * 65)
         #expect(members.hasRoom(for: peer(2).id, isUrgent: false) == false)
         #expect(members.areAllMessagesDelivered == false)
         let removed = members.removeLinks()

@@ -110,6 +110,8 @@ import Testing
             let last = try await sessions[0].send(SessionMessage(bytes: [1, 2]), to: [network.id(1)])
             let full = try #require(sessions[0].members.first { $0.id == network.id(1) })
             #expect(full.unacknowledgedMessages == 3 && full.unacknowledgedBytes == 3 * (2 + 64))
+            try await sessions[0].waitUnannounced { session in session.members.allSatisfy { $0.queuedBytes == 0 } }
+            #expect(sessions[0].members.contains { $0.unacknowledgedBytes > 0 })
             var messages = sessions[1].messages.makeAsyncIterator()
             for _ in 0..<3 { _ = await messages.next() }
             try await last.delivered

@@ -105,9 +105,9 @@ extension WorstCall {
                 _ = state.description
             }
         },
-        WorstCall("MemberState.isConnected", "TrustStatus.isFriend", "TrustStatus.isVerified") {
+        WorstCall("MemberState.isConnected", "TrustStatus.isFriend") {
             #expect(!MemberState.connecting.isConnected)
-            #expect(!TrustStatus.known(.blocked, isFriend: true).isFriend && !TrustStatus.new.isVerified)
+            #expect(!TrustStatus.known(.blocked, isFriend: true).isFriend)
         },
         WorstCall(
             "Offer.items", "Offer.totalSize", "OfferedItem.kind", "OfferedItem.name", "OfferedItem.size"

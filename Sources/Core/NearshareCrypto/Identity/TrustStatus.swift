@@ -26,7 +26,7 @@ public enum TrustStatus: Sendable, Hashable, Codable {
     /// Whether the user has met the peer before, and has not blocked it.
     package var isKnown: Bool { if case .known = self { !isBlocked } else { false } }
     /// Whether both users have compared the short authentication string.
-    public var isVerified: Bool { if case .known(.verified, _) = self { true } else { false } }
+    package var isVerified: Bool { if case .known(.verified, _) = self { true } else { false } }
 
     /// One word for users and JSON events: new, seen, verified, friend, blocked, changed.
     package var label: String {

@@ -59,6 +59,8 @@ public final class Session: Sendable {
         public let unacknowledgedMessages: Int
         /// The bytes of the unacknowledged messages, plus 64 for each.
         public let unacknowledgedBytes: Int
+        /// The bytes among the unacknowledged ones that wait here, because no link has carried them yet; 64 for each message included.
+        public let queuedBytes: Int
         /// The value that the member has set with ``Session/setMetadata(_:)``; nil for none. It is untrusted, like the name.
         public let metadata: StructuredValue?
         /// The round-trip time of the link to the member, measured when the link has joined the session, and every four seconds
@@ -571,7 +573,8 @@ extension Session.Member {
             id: member.id, fingerprint: member.fingerprint, name: member.name, state: members.roster.state(of: member.id),
             neighbours: member.neighbours.filter { members.roster.member($0) != nil },
             unacknowledgedMessages: members.unacknowledgedCount(of: member.id),
-            unacknowledgedBytes: members.unacknowledgedByteCount(of: member.id), metadata: members.metadata(of: member.id))
+            unacknowledgedBytes: members.unacknowledgedByteCount(of: member.id),
+            queuedBytes: members.queuedByteCount(of: member.id), metadata: members.metadata(of: member.id))
     }
 }
 

@@ -280,6 +280,8 @@ struct SessionMembers {
         memberships[member]?.channel.unacknowledgedByteCount ?? 0
     }
 
+    func queuedByteCount(of member: PeerID) -> Int { memberships[member]?.channel.queuedByteCount ?? 0 }
+
     var areAllMessagesDelivered: Bool { memberships.values.allSatisfy { $0.channel.isEmpty } }
 
     mutating func append(

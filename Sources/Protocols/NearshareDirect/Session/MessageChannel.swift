@@ -143,6 +143,9 @@ package struct MessageChannel: Sendable {
     /// The bytes of the messages that the peer has not acknowledged, as the window counts them.
     package var unacknowledgedByteCount: Int { sendQueue.windowByteCount }
 
+    /// The bytes of the messages among them that no link has carried.
+    package var queuedByteCount: Int { sendQueue.waitingByteCount }
+
     /// Whether the peer has acknowledged all messages but one, so that its sender waits for nothing else.
     package var isQuiet: Bool { sendQueue.count <= 1 }
 

@@ -102,7 +102,9 @@ struct SendQueue: Sendable {
     /// The number of unacknowledged messages, of those that wait as well.
     var count: Int { sent.unacknowledgedCount + urgent.count + normal.count }
     /// The bytes of unacknowledged messages, as a window counts them.
-    var windowByteCount: Int { sent.byteCount + urgent.byteCount + normal.byteCount }
+    var windowByteCount: Int { sent.byteCount + waitingByteCount }
+    /// The bytes of messages that no link has carried, as a window counts them.
+    var waitingByteCount: Int { urgent.byteCount + normal.byteCount }
     /// The number of the next message that a link carries.
     var nextNumber: UInt64 { firstNumber.addingClamped(UInt64(sent.count)) }
 
