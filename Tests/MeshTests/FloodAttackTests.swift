@@ -184,6 +184,50 @@ import Testing
         #expect(victim.router.bundleNeighbours.count <= 9)
     }
 
+    @Test(
+        "B11, M2: bundles of new keys on eight links of a machine have one rate, sealed or not, and a contact's beside them all arrive",
+        arguments: [true, false])
+    func bundlesOfNewKeys(isSealed: Bool) throws {
+        var victim = AttackedRouter(links: 0)
+        let anna = UntrustedPeer(seed: 950)
+        victim.act { router, now in
+            router.enableBundles(now: now)
+            router.setContacts([anna.id: anna.identity.signingKey.publicKey])
+            for number in 0...8 {
+                router.linkUp(AttackedRouter.link(number), .stream, from: .address("one machine"), now: now)
+            }
+        }
+        var random = SeededRandom(seed: 9)
+        func send(_ count: UInt64, by peer: UntrustedPeer, on number: Int) throws {
+            victim.receive(try peer.announcement(at: victim.now, capabilities: [.fileOffers, .bundles]))
+            var session = try isSealed ? UntrustedPeerSession(of: peer, with: &victim) : nil
+            for each in 1...count {
+                let bundle = [1] + random.bytes(8_000)
+                var packet = MeshPacket(
+                    version: .v2, type: .bundle, ttl: 1, timestamp: victim.now + each, sender: peer.id,
+                    recipient: victim.router.id, payload: bundle[...])
+                if let sealed = try session?.seal(bytes: [0x7d] + bundle) {
+                    packet = UntrustedPeerSession.sealedPacket(sealed, from: peer, to: victim, number: each)
+                }
+                victim.receive(try peer.signed(packet), from: number)
+            }
+            #expect((session == nil) == !isSealed)
+        }
+        func byteCount(of isSender: (PeerID) -> Bool) -> Int {
+            victim.events.reduce(0) { count, event in
+                guard case .bundlePacket(let packet, let peer) = event, isSender(peer) else { return count }
+                return count + packet.count
+            }
+        }
+        for number in 0..<8 { try send(100, by: UntrustedPeer(seed: 951 + UInt64(number)), on: number) }
+        let flood = byteCount { $0 != anna.id }
+        // The burst of the machine, and the shares of its links.
+        let burst = Int(MeshRouter.Settings().bundleByteBurst)
+        #expect(flood >= burst * 9 / 10 && flood <= burst * 20 / 12)
+        try send(50, by: anna, on: 8)
+        #expect(byteCount { $0 == anna.id } == 50 * 8_001)
+    }
+
     // MARK: Claims
 
     /// Anna is behind Rita; Mallory has four links to the victim, and passes nothing on.

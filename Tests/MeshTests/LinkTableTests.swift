@@ -162,13 +162,14 @@ import Testing
 
     @Test(
         "M2: twelve addresses without a contact exceed the rates of costly work, texts and relayed lines by their bursts alone",
-        arguments: [LinkWork.frames, .signatures, .publicTexts, .relayedFrames])
+        arguments: [LinkWork.frames, .signatures, .publicTexts, .relayedFrames, .bundles])
     func severalAddresses(work: LinkWork) {
         var settings = MeshRouter.Settings()
         (settings.frameBurst, settings.framesPerSecond) = (1_200, 120)
         (settings.signatureBurst, settings.signaturesPerSecond) = (1_200, 120)
         (settings.publicTextBurst, settings.publicTextBytesPerSecond) = (1_200, 120)
         (settings.relayedFrameBurst, settings.relayedFramesPerSecond) = (1_200, 120)
+        (settings.bundleByteBurst, settings.bundleBytesPerSecond) = (1_200, 120)
         /// The work that is admitted in a minute after the burst, of links that ask for ten times as much: of the first, and of all.
         func admittedCounts(addressCount: UInt64, isKnown: Bool = false) -> (first: Int, all: Int) {
             var budgets = LinkBudgets()

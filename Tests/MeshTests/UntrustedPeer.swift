@@ -102,6 +102,9 @@ struct UntrustedPeerSession {
 
     mutating func seal(_ payload: MeshNoisePayload) throws -> [UInt8] { try transport.seal(try payload.encoded()) }
 
+    /// Seals bytes as they are, such as a packet of the bundle protocol.
+    mutating func seal(bytes: [UInt8]) throws -> [UInt8] { try transport.seal(bytes) }
+
     /// A handshake message without a signature.
     static func packet(_ message: [UInt8], from sender: PeerID, to victim: AttackedRouter, number: UInt64) throws -> [UInt8] {
         try MeshPacket(

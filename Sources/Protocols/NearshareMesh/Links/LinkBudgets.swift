@@ -8,7 +8,7 @@ internal import NearshareBase
 /// the same source send: behind one address there may be several nodes. The beginning of a link costs nothing: the link that had the
 /// share before may have used it up.
 ///
-/// Where a source has several links, work that costs processor time (``LinkWork/isExpensive``) is charged to the common account also
+/// Where a source has several links, work that costs processor time or writes to the disk (``LinkWork/isExpensive``) is charged to the common account also
 /// when a share pays for it, up to a debt of one second. So all links together exceed the rate by their bursts alone: they cause 5,000
 /// frames, 600 checks of short signatures of all kinds, 200 pieces of long payloads and 8 MiB of inflated bytes a second, rather than
 /// twice as many. Each link keeps its share, and a source's only link, such as that of a relay, all that it had. Honest links need much
@@ -328,7 +328,8 @@ enum LinkWork: Int, CaseIterable, Sendable {
     case publicTexts
     /// Handling sealed payloads of peers that are no contacts: each has a rate of its own, but identities cost nothing (M12).
     case sealedPayloads
-    /// Bytes of bundle packets.
+    /// Bytes of bundle packets, sealed ones as well, of peers that are no contacts: identities cost nothing, and each bundle is
+    /// checked and stored (B11).
     case bundles
 
     /// Whether a neighbour causes the work for other nodes, or brings at once what has waited for this one, and may honestly cause
@@ -351,11 +352,11 @@ enum LinkWork: Int, CaseIterable, Sendable {
         }
     }
 
-    /// Whether the work takes more of the processor than of memory or of other links.
+    /// Whether the work takes more of the processor, or of the disk, than of memory or of other links.
     var isExpensive: Bool {
         switch self {
         case .frames, .inflatedBytes, .signatures, .longPayloads, .syncedSignatures, .directedSignatures, .relayedSignatures,
-            .recompression, .handshakes:
+            .recompression, .handshakes, .bundles:
             true
         default: false
         }

@@ -68,8 +68,7 @@ extension MeshRouter {
     mutating func handleBundlePacket(_ frame: MeshFrame, from link: MeshLinkID, now: Moment) -> Handling {
         let packet = frame.packet
         guard node.capabilities.contains(.bundles), packet.payload.count <= Self.maximumBundlePacketByteCount,
-            links.budgets.consume(
-                .bundles, Double(packet.payload.count + Self.bundleOverheadByteCount), on: link, now: now.monotonic)
+            admitBundlePacket(byteCount: packet.payload.count, of: packet.sender, on: link, now: now)
         else { return .rejected }
         switch checkSignature(of: frame, from: link, at: .directedSignatures, now: now) {
         case .unknownSender: return .unverified
@@ -78,6 +77,15 @@ extension MeshRouter {
         }
         emit(.bundlePacket(Array(packet.payload), from: packet.sender))
         return .handled
+    }
+
+    /// Accounts for a packet of the bundle protocol, sealed or not. Contacts are exempt: a flood never delays theirs. The sender may
+    /// be forged until the signature is checked, which has a rate of its own.
+    /// - Returns: false when it is to be dropped.
+    mutating func admitBundlePacket(byteCount: Int, of sender: PeerID, on link: MeshLinkID, now: Moment) -> Bool {
+        peers.isContact(sender)
+            || links.budgets.consume(
+                .bundles, Double(byteCount + Self.bundleOverheadByteCount), on: link, now: now.monotonic)
     }
 
     /// The packet of the bundle protocol in a decrypted session message; nil when it contains something else.

@@ -170,7 +170,9 @@ extension MeshRouter {
             peers.recordAuthenticated(peer, over: link, now: now.monotonic)
             if fragmentID == nil, frame.packet.ttl >= MeshPacket.maximumTTL { recordProof(of: peer, on: link) }
             if let packet = bundlePacket(inSession: message.plaintext) {
-                emit(.bundlePacket(packet, from: peer))
+                if admitBundlePacket(byteCount: packet.count, of: peer, on: link, now: now) {
+                    emit(.bundlePacket(packet, from: peer))
+                }
                 return .handled
             }
             // Senders repeat texts and files that are not acknowledged.

@@ -47,9 +47,10 @@ package struct MeshRouter: Sendable {
         /// Bytes of public texts accepted from one source, after decompression.
         package var publicTextBytesPerSecond = 16_384.0
         package var publicTextBurst = 1_048_576.0
-        /// Bytes of bundle packets accepted from one source.
+        /// Bytes of bundle packets accepted from one source, of peers that are no contacts. A link's share of the burst has room for
+        /// the longest packet.
         package var bundleBytesPerSecond = 262_144.0
-        package var bundleByteBurst = 4_194_304.0
+        package var bundleByteBurst = 524_288.0
         /// Sealed messages of one peer that are processed; the rest is lost, as on a radio link. Sealing proves the sender, so
         /// no other peer can use up the rate.
         package var sealedPerSecond = 100.0
