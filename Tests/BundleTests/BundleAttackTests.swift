@@ -359,7 +359,7 @@ struct CarryAttackTests {
         #expect(kept.allSatisfy { seen.contains($0) })
     }
 
-    @Test("B11: the rate of signature checks is limited for each neighbour, and honest neighbours are not affected")
+    @Test("B11: new keys on eight links of one host, and later ones, have one rate of checks; other hosts have theirs")
     func forgedSignatures() {
         var settings = BundleRouterSettings()
         settings.signatureBurst = 50
@@ -369,19 +369,86 @@ struct CarryAttackTests {
             checks += 1
             return copy.bundle.isValid(copy.signature)
         }
-        var network = BundleNetwork(3, settings: settings)
+        var network = BundleNetwork(2, settings: settings)
         network.connect(0, 1)
-        network.connect(2, 1)
-        for number in 0..<1_000 {
-            var copy = network.outgoing("x \(number)", from: 2, to: nil).copy
-            copy.hopCount = 1
-            copy.signature[3] ^= 1
-            network.inject(.copy(copy), from: 2, to: 1)
+        for round in 0..<2 {
+            for _ in 0..<8 {
+                network.addNode()
+                let attacker = network.nodes.count - 1
+                network.connect(attacker, 1, host: BundleHost(address: "10.0.0.9"))
+                for number in 0..<100 {
+                    var copy = network.outgoing("x \(number)", from: attacker, to: nil).copy
+                    copy.hopCount = 1
+                    copy.signature[3] ^= 1
+                    network.inject(.copy(copy), from: attacker, to: 1)
+                }
+            }
+            // The burst, and the share of the host.
+            #expect((50...51).contains(checks), "round \(round)")
+            for attacker in 2..<network.nodes.count { network.cut(attacker, 1) }
         }
-        #expect((1...50).contains(checks))
         network.send("honest", from: 0, to: 1)
         network.run(.seconds(10))
         #expect(network.texts(1) == ["honest"])
+    }
+
+    @Test("B5, B11: bundles by new keys of one host are stored at one rate, and a contact there hands over all of its own")
+    func storageRate() {
+        let contact = BundleNetwork(1).address(0)
+        var settings = BundleRouterSettings()
+        settings.isContact = { $0 == contact }
+        (settings.storedByteBurst, settings.storedBytesPerSecond) = (100_000, 10_000)
+        var network = BundleNetwork(3, settings: settings)
+        let host = BundleHost(address: "10.0.0.9")
+        network.connect(0, 1, host: host)
+        func handOver(_ count: Int, byteCount: Int, from sender: Int) -> [BundleID] {
+            (0..<count).map { number in
+                let text = "\(number) " + String(repeating: "x", count: byteCount)
+                var copy = network.outgoing(text, from: sender, to: 2).copy
+                copy.hopCount = 1
+                network.inject(.copy(copy), from: sender, to: 1)
+                return copy.bundle.id
+            }
+        }
+        for _ in 0..<8 {
+            network.addNode()
+            let attacker = network.nodes.count - 1
+            network.connect(attacker, 1, host: host)
+            _ = handOver(40, byteCount: 1_500, from: attacker)
+            network.run(.seconds(1))
+            network.cut(attacker, 1)
+        }
+        let stored = network.nodes[1].store.values.reduce(0) { $0 + $1.copy.bundle.quotaByteCount }
+        // The burst, what was refilled within eight seconds, and the share.
+        #expect((150_000...100_000 + 8 * 10_000 + 2 * Bundle.maximumQuotaByteCount).contains(stored))
+        let theirs = handOver(60, byteCount: 100, from: 0)
+        #expect(theirs.allSatisfy { network.nodes[1].store[$0] != nil })
+        // Another node forwards one of the contact, while its host has nothing left.
+        network.addNode()
+        let relay = network.nodes.count - 1
+        network.connect(relay, 1, host: host)
+        _ = handOver(40, byteCount: 1_500, from: relay)
+        var copy = network.outgoing("over a relay", from: 0, to: 2).copy
+        copy.hopCount = 2
+        network.inject(.copy(copy), from: relay, to: 1)
+        #expect(network.nodes[1].store[copy.bundle.id] != nil)
+    }
+
+    @Test("B5: acknowledgements that others cause have a limit of their own, and leave this node's messages their room")
+    func acknowledgements() {
+        var settings = BundleRouterSettings()
+        (settings.quota.acknowledgementCount, settings.quota.ownBundleCount) = (10, 5)
+        var network = BundleNetwork(2, settings: settings)
+        network.connect(0, 1)
+        for number in 0..<30 {
+            var copy = network.outgoing("\(number)", from: 0, to: 1).copy
+            copy.hopCount = 1
+            network.inject(.copy(copy), from: 0, to: 1)
+        }
+        #expect(network.texts(1).count == 30 && network.nodes[1].store.count == 10)
+        network.send("mine", from: 1, to: 0)
+        network.run(.seconds(5))
+        #expect(network.texts(0) == ["mine"])
     }
 
     @Test("B8: bundles from the future are reported and not stored, old ones have expired")

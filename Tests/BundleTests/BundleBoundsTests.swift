@@ -30,7 +30,9 @@ struct CarryBoundsTests {
 
     @Test("B9: any number of neighbours, sources, roots and receipts stays within the bounds of memory")
     func manyNames() {
-        var network = BundleNetwork(2)
+        var settings = BundleRouterSettings()
+        settings.signatureBurst = 1_000
+        var network = BundleNetwork(2, settings: settings)
         network.connect(0, 1)
         var random = SeededRandom(seed: 5)
         let moment = network.moment(1)

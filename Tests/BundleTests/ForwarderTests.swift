@@ -201,18 +201,4 @@ struct ForwarderTests {
         routes.removeExpired(now: RouterFixtures.moment(1_221))
         #expect(routes.count == 0)
     }
-
-    @Test("M13, B9: a neighbour's reports are limited in number and bytes, independently of other neighbours")
-    func reportRate() {
-        var bench = Bench(neighbours: 1...2)
-        func admitted(_ neighbour: EndpointID, byteCount: Int, at seconds: Double) -> Int {
-            (0..<1_000).count { _ in
-                bench.forwarder.admitsReport(byteCount: byteCount, of: neighbour, now: RouterFixtures.moment(seconds))
-            }
-        }
-        #expect(admitted(one, byteCount: ReachabilityFilter.maximumByteCount, at: 0) == 5)
-        #expect(admitted(two, byteCount: 100, at: 0) == 40)
-        // It can report again after a while.
-        #expect(admitted(one, byteCount: ReachabilityFilter.maximumByteCount, at: 10) == 3)
-    }
 }

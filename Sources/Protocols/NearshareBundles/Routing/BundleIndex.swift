@@ -30,7 +30,18 @@ struct BundleIndex: Sendable {
     var isEmpty: Bool { entries.isEmpty && seen.count == 0 }
     var hasWaiting: Bool { entries.values.contains { $0.state == .waiting } }
     /// Whether as many of this node's own bundles are stored as the quota allows.
-    var isFullOfOwn: Bool { entries.values.count { $0.isOwn } >= quota.ownBundleCount }
+    /// Acknowledgements do not count, as other senders cause them.
+    var isFullOfOwn: Bool { entries.values.count { $0.isOwn && !$0.isAcknowledgement } >= quota.ownBundleCount }
+
+    /// The acknowledgement of this node to delete, where there are more than the quota allows: the oldest, those for contacts last.
+    var surplusAcknowledgement: BundleID? {
+        let own = entries.filter { $0.value.isOwn && $0.value.isAcknowledgement }
+        guard own.count > quota.acknowledgementCount else { return nil }
+        func precedence(_ entry: BundleEntry) -> (Int, WallTime) {
+            (entry.destination.map(isContact) == true ? 1 : 0, entry.creationTime)
+        }
+        return own.min { precedence($0.value) < precedence($1.value) }?.key
+    }
 
     /// Bytes of the bundles that are offered to every neighbour.
     var epidemicByteCount: Int { entries.values.reduce(0) { $0 + ($1.isEpidemic ? $1.byteCount : 0) } }
@@ -222,7 +233,7 @@ struct BundleIndex: Sendable {
         // Counting is only needed near a limit.
         guard
             entries.count >= min(quota.bundleCount, quota.bundleCountPerHost)
-                || entries.count * Self.maximumQuotaByteCount >= quota.byteCountPerHost
+                || entries.count * Bundle.maximumQuotaByteCount >= quota.byteCountPerHost
         else { return (true, []) }
         let host = host(of: neighbour)
         let present = Set(hosts.values)
@@ -328,5 +339,4 @@ struct BundleIndex: Sendable {
 
     /// Milliseconds for which a routed bundle that is no longer stored is recognised.
     private static let routedMemory: Int64 = 600_000
-    private static let maximumQuotaByteCount = Bundle.maximumBodyByteCount + Bundle.quotaOverhead
 }

@@ -24,7 +24,8 @@ extension BundleRouter {
     private mutating func receive(_ report: SpanningTreeReport, from neighbour: EndpointID, now: Moment) {
         // Not confirmed: the neighbour sends it again.
         let byteCount = (report.summary?.filter.bytes.count ?? 0) + (report.reachability?.bytes.count ?? 0)
-        guard forwarder.admitsReport(byteCount: byteCount, of: neighbour, now: now) else { return }
+        let cost = 1 + Double(byteCount / settings.reportByteCount)
+        guard budgets.consume(.reports, cost, by: payer(for: neighbour), now: now.monotonic) else { return }
         if let token = report.token { apply(forwarder.confirm(token, to: neighbour), now: now) }
         apply(tree.receive(report, from: neighbour, now: now), now: now)
         guard let summary = report.summary else { return }
@@ -44,7 +45,8 @@ extension BundleRouter {
             return warnAboutClock(of: copy, id, lead: .milliseconds(lead), from: neighbour, now: now)
         }
         guard copy.bundle.expiry > now.wall, copy.hopCount > 0, copy.hopCount <= copy.bundle.profile.hopLimit,
-            forwarder.admitsSignatureCheck(for: neighbour, now: now), settings.isSigned(copy, id)
+            budgets.consume(.signatureChecks, by: payer(for: neighbour), now: now.monotonic), settings.isSigned(copy, id),
+            admitStorage(of: copy.bundle, from: neighbour, now: now)
         else { return }
         forwarder.recordHolding(of: id, by: neighbour, now: now)
         forwarder.recordRoute(to: copy.bundle.source, through: neighbour, hopCount: copy.hopCount, now: now)
@@ -53,6 +55,19 @@ extension BundleRouter {
         } else {
             receiveMessage(copy, id, from: neighbour, now: now)
         }
+    }
+
+    /// The account to which the work of a neighbour is charged.
+    private func payer(for neighbour: EndpointID) -> BundleBudgets.Payer {
+        settings.isContact(neighbour) ? .contact(neighbour) : .host(index.host(of: neighbour))
+    }
+
+    /// Accounts for storing or delivering a bundle whose signature is valid. One that a contact has signed is charged to the contact,
+    /// whichever neighbour forwards it.
+    private mutating func admitStorage(of bundle: Bundle, from neighbour: EndpointID, now: Moment) -> Bool {
+        let source = bundle.source
+        let payer: BundleBudgets.Payer = settings.isContact(source) ? .contact(source) : payer(for: neighbour)
+        return budgets.consume(.storedBytes, Double(bundle.quotaByteCount), by: payer, now: now.monotonic)
     }
 
     private mutating func receiveMessage(
@@ -99,7 +114,7 @@ extension BundleRouter {
     ) {
         var warnings = clockWarnings
         guard warnings.admit(copy.bundle.source, now: now.monotonic),
-            forwarder.admitsSignatureCheck(for: neighbour, now: now), settings.isSigned(copy, id)
+            budgets.consume(.signatureChecks, by: payer(for: neighbour), now: now.monotonic), settings.isSigned(copy, id)
         else { return }
         clockWarnings = warnings
         react(.emit(.clockDiffers(of: copy.bundle.source, by: lead)))
@@ -169,6 +184,7 @@ extension BundleRouter {
             acknowledging: BundleAcknowledgement(id: id, secret: secret), of: copy.bundle, from: keys, created: now.wall,
             random: &random)
         store(StoredBundle(id: answer.id, copy: answer.copy, previousNode: nil), now: now)
+        if let surplus = index.surplusAcknowledgement { delete(surplus, now: now) }
         index.register(acknowledgement: answer.id)
         if copy.forwarding == .epidemic {
             apply(forwarder.spread(answer.id, from: nil, index: &index, tree: tree, now: now), now: now)

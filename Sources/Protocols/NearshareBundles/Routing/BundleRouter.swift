@@ -20,6 +20,7 @@ package import NearshareBase
 ///     ReportExchange   what each neighbour was told, and has not confirmed
 ///     BundleIndex      what is stored, duplicates, quotas, expiry
 ///     Forwarder        next hops, copies and their confirmation, receipts
+///     BundleBudgets    rates of the work that neighbours cause
 package struct BundleRouter: Sendable {
     let keys: RouterKeys
     package let address: EndpointID
@@ -28,6 +29,7 @@ package struct BundleRouter: Sendable {
     var exchange = ReportExchange()
     var index: BundleIndex
     var forwarder: Forwarder
+    var budgets: BundleBudgets
     private var timers = DeadlineQueue<RouterTimer>()
     private var reactions: [BundleReaction] = []
     private var isSweepScheduled = false
@@ -47,6 +49,7 @@ package struct BundleRouter: Sendable {
         tree = SpanningTree(local: address, epochInterval: settings.epochInterval, now: now)
         index = BundleIndex(local: address, quota: settings.quota, salt: salt, isContact: settings.isContact)
         forwarder = Forwarder(settings: settings)
+        budgets = BundleBudgets(settings: settings)
     }
 
     // MARK: State
@@ -76,7 +79,7 @@ package struct BundleRouter: Sendable {
     /// Bytes of memory, calculated from the tables of all parts.
     package var byteCount: Int {
         MemoryLayout<Self>.size + timers.byteCount + tree.byteCount + exchange.byteCount + index.byteCount
-            + forwarder.byteCount
+            + forwarder.byteCount + budgets.byteCount
     }
 
     package func isNeighbour(_ endpoint: EndpointID) -> Bool { forwarder.isNeighbour(endpoint) }
@@ -234,6 +237,7 @@ package struct BundleRouter: Sendable {
         checkCreationTimes(now: now)
         index.sweep(now: now)
         forwarder.sweep(now: now)
+        budgets.sweep(now: now.monotonic)
         if !index.isEmpty || forwarder.neighbourCount > 0 { scheduleSweep(now: now) }
     }
 

@@ -13,10 +13,14 @@ package struct BundleRouterSettings: Sendable {
     /// Time for which a routed bundle waits for its acknowledgement before epidemic forwarding begins. Up to half as much is
     /// added at random, so that the nodes of a path do not start at once.
     package var acknowledgementTimeout = Duration.seconds(30)
-    /// Token-bucket rate of signature checks for one neighbour. Checking costs more than forging (B2, B11).
+    /// Token-bucket rate of signature checks for all neighbours that are no contacts together, and for each contact. Checking costs
+    /// more than forging, and keys cost nothing (B2, B11).
     package var signaturesPerSecond = 100.0
-    package var signatureBurst = 1_000.0
-    /// Token-bucket rate of reports of one neighbour. A report costs one token, and another one for each
+    package var signatureBurst = 100.0
+    /// Token-bucket rate of bytes that are stored or delivered, for the same neighbours. Each bundle is written to the disk (B5).
+    package var storedBytesPerSecond = 65_536.0
+    package var storedByteBurst = 524_288.0
+    /// Token-bucket rate of reports of the neighbours of one host, and of each contact. A report costs one token, and another one for each
     /// ``reportByteCount`` bytes of its filters, because reading them costs more than writing them (B9).
     package var reportsPerSecond = 2.0
     package var reportBurst = 40.0
@@ -31,15 +35,18 @@ package struct BundleRouterSettings: Sendable {
     package init() {}
 }
 
-/// Limits of the bundles that are stored for other nodes (B5).
+/// Limits of the bundles that are stored for other nodes (B5). On disk they take up to twice as much, with the log and with records of
+/// deliveries 4 MiB: of some sizes only one fits into a page of the file.
 package struct BundleQuota: Sendable, Hashable {
     package var bundleCount = 2_000
-    package var byteCount = 4 << 20
+    package var byteCount = 3 << 19
     /// Share of one host: one that fills the store, under however many keys, displaces only bundles that it has sent itself.
     package var bundleCountPerHost = 1_000
-    package var byteCountPerHost = 2 << 20
+    package var byteCountPerHost = 3 << 18
     /// Limit of this node's own bundles, which are never displaced.
     package var ownBundleCount = 1_000
+    /// Limit of this node's acknowledgements, which any sender can cause; beyond it the oldest are deleted, those for contacts last.
+    package var acknowledgementCount = 500
 
     package init() {}
 }

@@ -21,18 +21,11 @@ struct Forwarder: Sendable {
         var queueEnd: MonotonicInstant
         /// Bundles and reports received from it, to be confirmed together.
         var receipts: [UInt64] = []
-        /// Rate limit of signature checks.
-        var signatureChecks: TokenBucket
-        /// Rate limit of reports.
-        var reports: TokenBucket
 
         /// - Parameter epidemicByteCount: of the bundles that are offered to it at first.
-        init(link: BundleLink, epidemicByteCount: Int, settings: BundleRouterSettings, now: MonotonicInstant) {
+        init(link: BundleLink, epidemicByteCount: Int, now: MonotonicInstant) {
             self.link = link
             queueEnd = now
-            signatureChecks = TokenBucket(
-                capacity: settings.signatureBurst, perSecond: settings.signaturesPerSecond, now: now)
-            reports = TokenBucket(capacity: settings.reportBurst, perSecond: settings.reportsPerSecond, now: now)
             addRequestCredit(Forwarder.requestCount * epidemicByteCount)
         }
 
@@ -96,8 +89,7 @@ struct Forwarder: Sendable {
 
     /// - Parameter epidemicByteCount: of the bundles under epidemic forwarding, which it may request.
     mutating func addNeighbour(_ id: EndpointID, link: BundleLink, epidemicByteCount: Int, now: Moment) {
-        neighbours[id] = Neighbour(
-            link: link, epidemicByteCount: epidemicByteCount, settings: settings, now: now.monotonic)
+        neighbours[id] = Neighbour(link: link, epidemicByteCount: epidemicByteCount, now: now.monotonic)
     }
 
     /// - Returns: the link before; nil when it is no neighbour.
@@ -115,18 +107,6 @@ struct Forwarder: Sendable {
     func link(to id: EndpointID) -> BundleLink? { neighbours[id]?.link }
 
     var areAllLinksRadio: Bool { neighbours.values.allSatisfy { $0.link.isRadio } }
-
-    /// - Returns: false when the neighbour has caused too many signature checks recently (B2, B11).
-    mutating func admitsSignatureCheck(for id: EndpointID, now: Moment) -> Bool {
-        change(id) { $0.signatureChecks.consume(now: now.monotonic) } ?? false
-    }
-
-    /// - Parameter byteCount: of the report's filters.
-    /// - Returns: false when the neighbour has sent too many reports recently (B9).
-    mutating func admitsReport(byteCount: Int, of id: EndpointID, now: Moment) -> Bool {
-        let cost = 1 + Double(byteCount / settings.reportByteCount)
-        return change(id) { $0.reports.consume(cost, now: now.monotonic) } ?? false
-    }
 
     /// Changes a neighbour in place in the table, without a copy of its state.
     @discardableResult

@@ -163,6 +163,7 @@ package struct Bundle: Sendable, Hashable {
     var quotaByteCount: Int { body.count + Self.quotaOverhead }
 
     static let quotaOverhead = 256
+    static let maximumQuotaByteCount = maximumBodyByteCount + quotaOverhead
     private static let version: UInt8 = 1
 
     private enum Flag {
