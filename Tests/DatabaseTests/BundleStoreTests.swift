@@ -139,6 +139,52 @@ struct SQLiteCarriedStoreTests {
         #expect(try !scratch.holds(secret))
     }
 
+    @Test("B5, B6: bundles of others that displace each other, acknowledgements and deliveries leave the files within 4 MiB")
+    func boundOnDisk() throws {
+        let store = try SQLiteBundleStore(directory: scratch.path)
+        var random = SeededRandom(seed: 4)
+        func bundle(byteCount: Int, isOwn: Bool) -> PersistedBundle {
+            let number: UInt64 = random.next()
+            return PersistedBundle(
+                id: BundleID(bytes: random.bytes(16))!, copy: random.bytes(byteCount),
+                previousNode: isOwn ? nil : EndpointID(rawValue: number), host: isOwn ? nil : number,
+                expiry: WallTime(milliseconds: Int64(number >> 24)))
+        }
+        func fileByteCount() throws -> Int {
+            try FileManager.default.contentsOfDirectory(atPath: scratch.path).reduce(0) { sum, name in
+                var status = stat()
+                return stat(scratch(name), &status) == 0 ? sum + Int(status.st_size) : sum
+            }
+        }
+        // The number that a router accepts, of a size of which one fits into a page.
+        let (count, acknowledgementCount) = ((3 << 19) / (1_950 + 113), 500)
+        var stored: [BundleID] = []
+        var largest = 0
+        for round in 0..<225 {
+            var changes: [BundleStoreChange] = []
+            if round == 0 {
+                changes += (0..<acknowledgementCount).map { _ in .insert(bundle(byteCount: 230, isOwn: true)) }
+            }
+            for _ in 0..<10 {
+                if stored.count == count { changes.append(.remove(stored.removeFirst())) }
+                let new = bundle(byteCount: 1_950, isOwn: false)
+                stored.append(new.id)
+                changes.append(.insert(new))
+            }
+            for number in 0..<40 {
+                let id = BundleID(bytes: random.bytes(16))!
+                changes.append(.recordDelivery(id, expiry: WallTime(milliseconds: Int64(40 * round + number))))
+            }
+            #expect(try store.apply(changes).isEmpty)
+            largest = max(largest, try fileByteCount())
+        }
+        #expect(try store.bundles().count == count + acknowledgementCount)
+        #expect(largest > 2 << 20 && largest < 4 << 20, "\(largest)")
+        // Those that expire last are recorded.
+        let deliveries = try store.deliveries().map(\.expiry.milliseconds)
+        #expect((7_168...8_192).contains(deliveries.count) && deliveries.min() == Int64(9_000 - deliveries.count))
+    }
+
     @Test("a damaged file is reported as damaged")
     func damaged() throws {
         try Data("no database at all, and long enough to be read as the head of one: ".utf8)

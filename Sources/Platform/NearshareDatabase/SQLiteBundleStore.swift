@@ -84,9 +84,24 @@ package final class SQLiteBundleStore: BundleStore {
                         arguments: [Blob(id.bytes), expiry.milliseconds])
                 }
             }
+            let hasDeliveries = changes.contains { if case .recordDelivery = $0 { true } else { false } }
+            if hasDeliveries { try Self.removeSurplusDeliveries(database) }
             return rejected
         }
     }
+
+    /// Removes the records of deliveries that expire first, where there are more than the limit: any sender can cause them (B6). An
+    /// eighth at once, because the table is read as a whole.
+    private static func removeSurplusDeliveries(_ database: Database) throws {
+        let count = try Int.fetchOne(database, sql: "SELECT count(*) FROM delivered") ?? 0
+        guard count > maximumDeliveryCount else { return }
+        try database.execute(
+            sql: "DELETE FROM delivered WHERE id IN (SELECT id FROM delivered ORDER BY expiry LIMIT ?)",
+            arguments: [count - maximumDeliveryCount * 7 / 8])
+    }
+
+    /// The number that a router remembers after a restart.
+    private static let maximumDeliveryCount = 8_192
 
     /// - Returns: false when the bundle exceeds the quota.
     private static func insert(

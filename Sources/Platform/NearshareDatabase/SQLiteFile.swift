@@ -22,6 +22,10 @@ final class SQLiteFile: Sendable {
         configuration.prepareDatabase { database in
             try database.execute(sql: "PRAGMA journal_mode = WAL")
             try database.execute(sql: "PRAGMA synchronous = FULL")
+            // The log is written back to the file every 256 KiB, and a longer one, after many changes at once, is cut off: both
+            // files together stay near the size of the content.
+            try database.execute(sql: "PRAGMA wal_autocheckpoint = 64")
+            try database.execute(sql: "PRAGMA journal_size_limit = 524288")
             // A confined process cannot create temporary files.
             try database.execute(sql: "PRAGMA temp_store = MEMORY")
             // Overwrites deleted content with zeros.

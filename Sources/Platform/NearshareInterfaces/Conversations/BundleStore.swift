@@ -35,12 +35,13 @@ package enum BundleStoreChange: Sendable, Hashable {
     case recordDelivery(BundleID, expiry: WallTime)
 }
 
-/// Limits of a store, independent of its caller (B5).
+/// Limits of a store, independent of its caller (B5): room for all that a router accepts of others, 1.5 MiB, and for what this node
+/// sends itself.
 package struct BundleStoreQuota: Sendable, Hashable {
     package var byteCount: Int
     package var byteCountPerPreviousNode: Int
 
-    package init(byteCount: Int = 8 << 20, byteCountPerPreviousNode: Int = 4 << 20) {
+    package init(byteCount: Int = 5 << 20, byteCountPerPreviousNode: Int = 4 << 20) {
         self.byteCount = byteCount
         self.byteCountPerPreviousNode = byteCountPerPreviousNode
     }
@@ -65,7 +66,7 @@ package protocol BundleStore: Sendable {
 
     func recordForward(of id: BundleID) throws(StorageError)
 
-    /// The recorded deliveries.
+    /// The recorded deliveries; a store may forget the ones that expire first, beyond a limit.
     func deliveries() throws(StorageError) -> [(id: BundleID, expiry: WallTime)]
 
     /// Removes bundles and deliveries that have expired.
