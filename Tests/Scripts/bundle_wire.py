@@ -10,7 +10,10 @@ from bitchat_wire import public_bytes
 
 COPY, REPORT, RECEIPT = 1, 2, 3
 HAS_DESTINATION, UNNAMED, HAS_LOCK, SEALED, ACKNOWLEDGEMENT = 1, 2, 4, 8, 16
-TO_PARENT, HAS_TOKEN = 1, 16
+TO_PARENT, HAS_REACHABILITY, HAS_TOKEN = 1, 4, 16
+# The kind of a bundle packet inside a session.
+SEALED_PACKET = 0x7D
+TAG_BITS = 26
 EPIDEMIC = 1
 WEEK = 604_800
 
@@ -36,14 +39,15 @@ def padded(content, secret):
 
 
 class Bundle:
-    """A bundle with its signature. Without `to`, the public keys of its destination, it is for everyone."""
+    """A bundle with its signature. Without `to`, the public keys of its destination, it is readable, for an endpoint ID or for
+    everyone."""
 
-    def __init__(self, content, sender, signing, to=None, created=None, time_to_live=WEEK, hop_limit=250):
+    def __init__(self, content, sender, signing, to=None, created=None, time_to_live=WEEK, hop_limit=250, destination=b""):
         created = int(time.time() * 1000) if created is None else created
         self.secret = os.urandom(16)
-        flags = HAS_DESTINATION | HAS_LOCK | SEALED if to else 0
+        flags = HAS_DESTINATION | HAS_LOCK | SEALED if to else HAS_DESTINATION if destination else 0
         header = struct.pack(">BBHIHHBQ", 1, flags, hop_limit, time_to_live, 15_000, 1_000, 50, created)
-        header += public_bytes(signing)
+        header += public_bytes(signing) + destination
         if to:
             noise_key, signing_key = to
             header += endpoint(signing_key) + hashlib.sha256(b"nearshare carried lock" + self.secret).digest()[:16]
@@ -58,9 +62,23 @@ class Bundle:
         return struct.pack(">BHBB", COPY, hop_count, mode, 0) + self.bytes + self.signature
 
 
-def report(root=bytes(8), epoch=1, distance=0, flags=TO_PARENT):
-    """A report without filters."""
-    return struct.pack(">BB8sIH", REPORT, flags, root, epoch, distance)
+def report(root=bytes(8), epoch=1, distance=0, flags=TO_PARENT, token=None, reachability=None):
+    """A report without a summary vector."""
+    flags |= (HAS_TOKEN if token else 0) | (HAS_REACHABILITY if reachability else 0)
+    data = struct.pack(">BB8sIH", REPORT, flags, root, epoch, distance) + (token or b"")
+    return data + (struct.pack(">H", len(reachability)) + reachability if reachability else b"")
+
+
+def reachability_filter(tags):
+    """The filter of address tags, which are from 1 to 2^26."""
+    parameter = max(0, TAG_BITS - len(tags).bit_length())
+    bits, last = f"{parameter:08b}", 0
+    for tag in sorted(tags):
+        quotient, rest = divmod(tag - last - 1, 1 << parameter)
+        bits += "1" * quotient + "0" + (f"{rest:0{parameter}b}" if parameter else "")
+        last = tag
+    bits += "1" * (-len(bits) % 8)
+    return int(bits, 2).to_bytes(len(bits) // 8, "big")
 
 
 def is_acknowledgement(payload, bundle):

@@ -7,6 +7,7 @@ in bytes a second, the attack is hastened to that.
 """
 
 import hashlib
+import itertools
 import os
 import random
 import select
@@ -18,6 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 import bitchat_wire as wire
+import bundle_wire
+from bitchat_noise import SECOND_LENGTH, Handshake
 from bitchat_wire import Packet
 
 FRAMES = b"NSHM\x01\x01\0\0"
@@ -26,8 +29,10 @@ BUNDLES, FILES = 1 << 33, 1 << 32
 BUNDLE = 0x6E
 UNKNOWN = 0x61
 TURN = 0.02
-# Time in which a hastened attack makes its frames, and their number.
-PREPARATION, POOL = 4, 20_000
+# Time in which a hastened attack makes its frames, and limits of their number and bytes.
+PREPARATION, POOL, POOL_BYTES = 4, 20_000, 64 << 20
+# Turns after which the victim has read what an attack by neighbours sends, or the attack ends.
+PROOF_TURNS = 200
 
 
 def now():
@@ -43,9 +48,15 @@ class Identity:
         self.signing = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"signing" + root).digest())
         self.noise_key, self.signing_key = wire.public_bytes(self.static), wire.public_bytes(self.signing)
         self.id = wire.peer_id(self.noise_key)
+        self.stamp = 0
+
+    def next_stamp(self):
+        """The present time, and another one than before."""
+        self.stamp = max(self.stamp + 1, now())
+        return self.stamp
 
     def signed(self, packet):
-        return wire.encode(wire.sign(packet, self.signing))
+        return wire.link_frame(wire.sign(packet, self.signing))
 
     def announcement(self, name, ttl=7, capabilities=FILES | BUNDLES, at=None):
         payload = wire.Announce(name, self.noise_key, self.signing_key, None, capabilities).encode()
@@ -53,6 +64,16 @@ class Identity:
 
     def line(self, text, at=None):
         return self.signed(Packet(wire.MESSAGE, self.id, at or now(), text.encode(), 7))
+
+    def handshake(self, message, to):
+        return self.signed(Packet(wire.NOISE_HANDSHAKE, self.id, self.next_stamp(), message, 7, 1, to))
+
+    def bundle_packet(self, payload, to, session=None):
+        """A packet of store and forward for a neighbour, within a session if there is one."""
+        if session:
+            payload = session.seal(bytes([bundle_wire.SEALED_PACKET]) + payload)
+        kind = wire.NOISE_ENCRYPTED if session else BUNDLE
+        return self.signed(Packet(kind, self.id, self.next_stamp(), payload, 1, 2, to))
 
 
 class Machine:
@@ -66,6 +87,10 @@ class Machine:
         self.sent = 0
         # The identities that answer pings, by link, and what has arrived there.
         self.identities, self.framers = {}, {}
+        # The sessions with the victim, and handshakes that wait for its answer, by link.
+        self.sessions, self.handshakes = {}, {}
+        # The bundles and reports that the victim has confirmed.
+        self.receipt_count = 0
 
     def open(self, number):
         self.attempt += 1
@@ -78,6 +103,8 @@ class Machine:
         if self.links[number]:
             self.links[number].close()
         self.links[number] = None
+        self.sessions.pop(number, None)
+        self.handshakes.pop(number, None)
 
     def take_turn(self, turn):
         """Sends the frames of a turn, those of a link in one write; None closes its link."""
@@ -106,7 +133,7 @@ class Machine:
             self.close(number)
 
     def read(self, number):
-        """Reads what has arrived, and answers pings."""
+        """Reads what has arrived, and answers pings and handshakes."""
         link = self.links[number]
         while link and select.select([link], [], [], 0)[0]:
             try:
@@ -124,9 +151,23 @@ class Machine:
         identity = self.identities[number]
         for frame in self.framers[number].feed(data)[0]:
             packet = wire.decode(frame)
-            if packet.type == wire.PING and packet.recipient == identity.id:
+            if packet.recipient != identity.id:
+                continue
+            if packet.type == wire.PING:
                 pong = Packet(wire.PONG, identity.id, now(), packet.payload, 1, 1, packet.sender)
                 self.links[number].sendall(identity.signed(pong))
+            elif packet.type == BUNDLE and packet.payload[0] == bundle_wire.RECEIPT:
+                self.receipt_count += packet.payload[1]
+            elif packet.type == wire.NOISE_HANDSHAKE and len(packet.payload) == SECOND_LENGTH and number in self.handshakes:
+                handshake = self.handshakes.pop(number)
+                handshake.read_second(packet.payload)
+                self.links[number].sendall(identity.handshake(handshake.write_third(), packet.sender))
+                self.sessions[number] = handshake.session()
+
+    def check_receipts(self):
+        """Ends an attack of which the victim has read nothing; one that is only prepared has sent nothing."""
+        if self.sent and not self.receipt_count:
+            sys.exit("the victim has confirmed nothing")
 
 
 # Each attack: the number of links, and a generator of what is sent within one turn: pairs of a link and frames.
@@ -211,20 +252,66 @@ def compressed(*_):
         count += 4
 
 
-def reports(victim, *_):
-    """10 MB a second of reports on three links, signed once and for all."""
-    identities = [Identity(f"liar {number}") for number in range(3)]
-    yield [(link, each.announcement("liar")) for link, each in enumerate(identities)]
+def reports(victim, _, machine):
+    """10 MB a second of reports on three links with proven keys, each with another root and epoch, and a long filter."""
+    machine.identities = {number: Identity(f"liar {number} of {os.getpid()}") for number in range(3)}
     generator = random.Random(9)
-    ready = [
-        each.signed(Packet(BUNDLE, each.id, now(), b"\x01" + generator.randbytes(1000), 7, 2, victim))
-        for each in identities
-        for _ in range(100)
-    ]
-    count = 0
-    while True:
-        count += 1
-        yield [(each % 3, ready[(count * 7 + each) % 300]) for each in range(190)]
+    filters = [bundle_wire.reachability_filter(generator.sample(range(1, 1 << bundle_wire.TAG_BITS), 13_500)) for _ in range(4)]
+    yield [(number, each.announcement("liar")) for number, each in machine.identities.items()]
+    for count in itertools.count():
+        if count == PROOF_TURNS:
+            machine.check_receipts()
+        yield [
+            (number, each.bundle_packet(report(generator, generator.choice(filters)), victim))
+            for number, each in machine.identities.items()
+            for _ in range(3)
+        ]
+
+
+def report(generator, reachability):
+    root, token = generator.randbytes(8), generator.randbytes(8)
+    return bundle_wire.report(root, generator.getrandbits(32), 1, token=token, reachability=reachability)
+
+
+def bundles(victim, _, machine, is_sealed=False):
+    """800 valid bundles a second for made-up destinations, of a size of which a page of a database holds one. Eight links have
+    proven keys, and new ones every three seconds."""
+    generator = random.Random(13)
+    for count in itertools.count():
+        if count % 150 == 0:
+            yield renewed(victim, machine, count, is_sealed)
+        if count == PROOF_TURNS:
+            machine.check_receipts()
+        yield [
+            (number, each.bundle_packet(bundle(each, generator), victim, machine.sessions.get(number)))
+            for number, each in machine.identities.items()
+            if not is_sealed or number in machine.sessions
+            for _ in range(2)
+        ]
+
+
+def bundle(identity, generator):
+    content = bundle_wire.text("x") + generator.randbytes(1_800)
+    copy = bundle_wire.Bundle(content, identity.static, identity.signing, destination=generator.randbytes(8))
+    return copy.copy(mode=0)
+
+
+def renewed(victim, machine, count, is_sealed):
+    """The first frames of a new key on each of eight new links."""
+    turn = []
+    for number in range(8):
+        machine.close(number)
+        each = machine.identities[number] = Identity(f"giver {count} {number} of {os.getpid()}")
+        turn.append((number, each.announcement("giver")))
+        if is_sealed:
+            machine.handshakes[number] = Handshake(True, each.static)
+            turn.append((number, each.handshake(machine.handshakes[number].write_first(), victim)))
+    return turn
+
+
+def sealed(*arguments):
+    """The same bundles, each inside a session."""
+    return bundles(*arguments, is_sealed=True)
 
 
 def tiny(*_):
@@ -301,6 +388,8 @@ ATTACKS = {
     "lines": (1, lines),
     "compressed": (1, compressed),
     "reports": (3, reports),
+    "bundles": (8, bundles),
+    "sealed": (8, sealed),
     "tiny": (1, tiny),
     "silent": (16, silent),
     "proven": (16, proven),
@@ -317,14 +406,15 @@ STAMP = slice(9, 11)
 def hastened(turns, rate):
     """Turns that hold `rate` bytes a second: those that the attack makes within PREPARATION seconds, again and again. Each
     second time the frames have other timestamps: they are new to the victim, and what was signed is forged."""
-    pool, closed = [], {}
+    pool, closed, pool_size = [], {}, 0
     end = time.monotonic() + PREPARATION
-    while len(pool) < POOL and time.monotonic() < end:
+    while len(pool) < POOL and pool_size < POOL_BYTES and time.monotonic() < end:
         for number, frame in next(turns):
             if frame is None:
                 closed[number] = [(number, None), (number, b"")]
             elif frame:
                 pool.append((number, frame))
+                pool_size += len(frame)
     closings = [each for pair in closed.values() for each in pair]
     passes, place = 0, 0
     while True:

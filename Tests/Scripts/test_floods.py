@@ -150,6 +150,22 @@ class FloodStory(Story):
     def test_M13_reports(self):
         self.flood("reports")
 
+    def test_M6_B5_B11_bundles(self):
+        self.flood("bundles")
+        self.check_state()
+
+    def test_M6_B5_B11_bundles_inside_sessions(self):
+        self.flood("sealed")
+        self.check_state()
+
+    def check_state(self):
+        """The bundles of others stay within 4 MiB on disk, and all of the state within twice as much."""
+        sizes = {path: path.stat().st_size for path in (self.anna.home / "state").rglob("*") if path.is_file()}
+        stored = sum(size for path, size in sizes.items() if path.name.startswith("carried.sqlite"))
+        self.assertGreater(stored, 0)
+        self.assertLess(stored, 4 << 20)
+        self.assertLess(sum(sizes.values()), 8 << 20)
+
     def test_M4_M10_packets_that_never_become_whole(self):
         self.flood("fragments")
 
