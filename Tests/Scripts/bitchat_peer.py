@@ -334,7 +334,8 @@ class BitchatPeer:
     With a `seed` the keys are always the same. `relays` is whether packets for others go on, `capabilities` what is
     announced and proved, `signs_noise` whether Noise packets are signed, as Android does and iOS does not. Without
     `states`, as older apps, it proves no capabilities in its sessions; `fragment_limit` is what it states there as the
-    number of fragments that it reassembles. Without `acknowledges`, a test sends the receipts.
+    number of fragments that it reassembles. Without `acknowledges`, a test sends the receipts. `clock_error` is how far
+    the clock of its packets is ahead, in seconds.
     """
 
     def __init__(
@@ -347,7 +348,9 @@ class BitchatPeer:
         states=True,
         fragment_limit=None,
         acknowledges=True,
+        clock_error=0,
     ):
+        self.clock_error = clock_error
         self.states, self.fragment_limit, self.acknowledges = states, fragment_limit, acknowledges
         self.nickname, self.relays, self.capabilities, self.signs_noise = nickname, relays, capabilities, signs_noise
         root = secrets.token_bytes(32) if seed is None else wire.sha256(repr(seed).encode())
@@ -639,7 +642,7 @@ class BitchatPeer:
     def _timestamp(self):
         """Milliseconds, strictly increasing: Android's duplicate key lacks the type (bitchat specification, section
         5.4)."""
-        self._clock = max(int(time.time() * 1000), self._clock + 1)
+        self._clock = max(int((time.time() + self.clock_error) * 1000), self._clock + 1)
         return self._clock
 
     def _packet(self, kind, payload, recipient=None, version=1, ttl=wire.MAX_TTL, signed=True):

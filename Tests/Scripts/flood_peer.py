@@ -21,10 +21,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 import bitchat_wire as wire
 import bundle_wire
 from bitchat_noise import SECOND_LENGTH, Handshake
+from bitchat_peer import CAPABILITIES
 from bitchat_wire import Packet
 
 FRAMES = b"NSHM\x01\x01\0\0"
-SECONDS = 60
+SECONDS = 120
 BUNDLES, FILES = 1 << 33, 1 << 32
 BUNDLE = 0x6E
 UNKNOWN = 0x61
@@ -85,12 +86,16 @@ class Machine:
         self.has_addresses = False
         self.attempt = 0
         self.sent = 0
-        # The identities that answer pings, by link, and what has arrived there.
+        # The identities that answer pings, by link and id, and what has arrived there.
         self.identities, self.framers = {}, {}
         # The sessions with the victim, and handshakes that wait for its answer, by link.
         self.sessions, self.handshakes = {}, {}
         # The bundles and reports that the victim has confirmed.
         self.receipt_count = 0
+
+    def answer_as(self, number, *identities):
+        """Sets the identities that answer pings on a link."""
+        self.identities[number] = {each.id: each for each in identities}
 
     def open(self, number):
         self.attempt += 1
@@ -148,10 +153,10 @@ class Machine:
     def answer(self, number, data):
         if self.framers[number] is None:
             self.framers[number], data = wire.StreamFramer(), data[len(FRAMES) :]
-        identity = self.identities[number]
         for frame in self.framers[number].feed(data)[0]:
             packet = wire.decode(frame)
-            if packet.recipient != identity.id:
+            identity = self.identities[number].get(packet.recipient)
+            if identity is None:
                 continue
             if packet.type == wire.PING:
                 pong = Packet(wire.PONG, identity.id, now(), packet.payload, 1, 1, packet.sender)
@@ -182,16 +187,18 @@ def announcements(_, __, machine):
         count += 20
 
 
-def carriers(*_):
-    """Carriers that announce themselves on one link."""
+def carriers(_, __, machine):
+    """Carriers that announce themselves on one link, and answer pings there."""
     identities = [Identity(f"carrier {number}") for number in range(64)]
+    machine.answer_as(0, *identities)
     while True:
         for first in range(0, 64, 8):
             yield [(0, each.announcement("carrier")) for each in identities[first : first + 8]]
 
 
-def pings(victim, *_):
-    """1,500 pings a second from far away."""
+def pings(victim, _, machine):
+    """1,500 pings a second from far away, of a host of its own: behind a relay, what is relayed is limited by address."""
+    machine.has_addresses = True
     generator = random.Random(3)
     while True:
         yield [
@@ -225,7 +232,7 @@ def replay(_, newcomer, __):
     """The newcomer's own announcement, replayed on four links."""
     victim = Identity(newcomer)
     while True:
-        frame = victim.announcement("carol")
+        frame = victim.announcement("carol", capabilities=CAPABILITIES)
         yield [(link, frame) for link in range(4)]
         for _ in range(25):
             yield []
@@ -254,16 +261,18 @@ def compressed(*_):
 
 def reports(victim, _, machine):
     """10 MB a second of reports on three links with proven keys, each with another root and epoch, and a long filter."""
-    machine.identities = {number: Identity(f"liar {number} of {os.getpid()}") for number in range(3)}
+    liars = [Identity(f"liar {number} of {os.getpid()}") for number in range(3)]
+    for number, each in enumerate(liars):
+        machine.answer_as(number, each)
     generator = random.Random(9)
     filters = [bundle_wire.reachability_filter(generator.sample(range(1, 1 << bundle_wire.TAG_BITS), 13_500)) for _ in range(4)]
-    yield [(number, each.announcement("liar")) for number, each in machine.identities.items()]
+    yield [(number, each.announcement("liar")) for number, each in enumerate(liars)]
     for count in itertools.count():
         if count == PROOF_TURNS:
             machine.check_receipts()
         yield [
             (number, each.bundle_packet(report(generator, generator.choice(filters)), victim))
-            for number, each in machine.identities.items()
+            for number, each in enumerate(liars)
             for _ in range(3)
         ]
 
@@ -277,14 +286,16 @@ def bundles(victim, _, machine, is_sealed=False):
     """800 valid bundles a second for made-up destinations, of a size of which a page of a database holds one. Eight links have
     proven keys, and new ones every three seconds."""
     generator = random.Random(13)
+    givers = []
     for count in itertools.count():
         if count % 150 == 0:
-            yield renewed(victim, machine, count, is_sealed)
+            givers = [Identity(f"giver {count} {number} of {os.getpid()}") for number in range(8)]
+            yield renewed(victim, machine, givers, is_sealed)
         if count == PROOF_TURNS:
             machine.check_receipts()
         yield [
             (number, each.bundle_packet(bundle(each, generator), victim, machine.sessions.get(number)))
-            for number, each in machine.identities.items()
+            for number, each in enumerate(givers)
             if not is_sealed or number in machine.sessions
             for _ in range(2)
         ]
@@ -296,12 +307,12 @@ def bundle(identity, generator):
     return copy.copy(mode=0)
 
 
-def renewed(victim, machine, count, is_sealed):
-    """The first frames of a new key on each of eight new links."""
+def renewed(victim, machine, givers, is_sealed):
+    """The first frames of each identity on a new link."""
     turn = []
-    for number in range(8):
+    for number, each in enumerate(givers):
         machine.close(number)
-        each = machine.identities[number] = Identity(f"giver {count} {number} of {os.getpid()}")
+        machine.answer_as(number, each)
         turn.append((number, each.announcement("giver")))
         if is_sealed:
             machine.handshakes[number] = Handshake(True, each.static)
@@ -332,10 +343,11 @@ def silent(*_):
 def proven(_, __, machine):
     """Sixteen links of made-up keys that answer pings, opened again as soon as they were closed."""
     machine.has_addresses = True
-    for number in range(16):
-        machine.identities[number] = Identity(f"neighbour {number}")
+    identities = [Identity(f"neighbour {number}") for number in range(16)]
+    for number, each in enumerate(identities):
+        machine.answer_as(number, each)
     while True:
-        for number, each in machine.identities.items():
+        for number, each in enumerate(identities):
             yield [(number, each.announcement("neighbour"))]
         for _ in range(50):
             yield []
@@ -343,13 +355,14 @@ def proven(_, __, machine):
 
 def fresh(_, __, machine):
     """Sixteen links that answer pings, with a new key for each connection, all from the newcomer's own address."""
-    count = 0
+    count, identities = 0, {}
     while True:
         for number in range(16):
             if not machine.links[number]:
                 count += 1
-                machine.identities[number] = Identity(f"neighbour {count} of {os.getpid()}")
-            yield [(number, machine.identities[number].announcement("neighbour"))]
+                identities[number] = Identity(f"neighbour {count} of {os.getpid()}")
+                machine.answer_as(number, identities[number])
+            yield [(number, identities[number].announcement("neighbour"))]
         for _ in range(34):
             yield []
 

@@ -29,18 +29,18 @@ class Measurement(test_floods.FloodStory):
         super().__init__("measure")
         self.name = name
 
-    def attack(self, attack, anna, newcomer):
-        self.attacker = super().attack(attack, anna, newcomer)
-        self.node = anna.process.pid
-        self.start, self.used = time.monotonic(), processor_time(self.node)
-        return self.attacker
+    def attack(self, attack, node, newcomer):
+        attacker = super().attack(attack, node, newcomer)
+        self.process = node.process.pid
+        self.start, self.used = time.monotonic(), processor_time(self.process)
+        return attacker
 
     def measure(self):
         known, lines, file = self.flood(self.name, is_heard_behind=self.name != "impostor")
-        share = (processor_time(self.node) - self.used) / (time.monotonic() - self.start)
+        share = (processor_time(self.process) - self.used) / (time.monotonic() - self.start)
         self.attacker.stdin.close()
         rate = int(self.attacker.stdout.read())
-        megabytes, memory = rate / 1e6, test_floods.highest_memory(self.node)
+        megabytes, memory = rate / 1e6, test_floods.highest_memory(self.process)
         times = " ".join(f"{each:6.1f} s" for each in (known, lines, file))
         print(f"{self.name:16} {megabytes:5.1f} MB/s {times} {memory:6.0f} MiB {100 * share:4.0f} %", flush=True)
 
