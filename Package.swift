@@ -229,9 +229,9 @@ let slowTests: [Target] = [
     tests(
         "Service",
         [
-            "Nearshare", "NearshareBase", "NearshareBundles", "NearshareDBus", "NearshareDirect", "NearshareDiscovery",
-            "NearshareEngine", "NearshareInterfaces", "NearshareMesh", "NearshareService", "NearshareStorage",
-            "NearshareTestTraits", "NearshareTesting", logging,
+            "Nearshare", "NearshareBase", "NearshareBundles", "NearshareCrypto", "NearshareDBus", "NearshareDirect",
+            "NearshareDiscovery", "NearshareEngine", "NearshareInterfaces", "NearshareMesh", "NearshareService",
+            "NearshareStorage", "NearshareTestTraits", "NearshareTesting", logging,
         ]),
     tests("Terminal", ["NearshareBase", "NearshareInterfaces", "NearshareTerminal", "NearshareTesting"]),
     tests(

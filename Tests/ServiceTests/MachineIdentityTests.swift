@@ -8,6 +8,8 @@ import NearshareTestTraits
 import NearshareTesting
 import Testing
 
+@testable import NearshareCrypto
+
 @Suite(.leavesNothing) struct MachineIdentityTests {
     private let scratch = ScratchFolder()
 
@@ -29,6 +31,45 @@ import Testing
         #expect(keys[4..<7] == keys[0..<3] && keys[7] != keys[3])
         #expect(try machine(identities[1]).state.path == scratch("state") + "/nearshare/applications/org.example.game")
     }
+
+    @Test("a key whose code was compared is verified for that application, for nodes that run and after a restart")
+    func comparisons() throws {
+        let identity = MachineIdentity.application("org.example.game")
+        let (game, other, user) = (try machine(identity), try machine(.application("other")), try machine(.user))
+        let (peer, name) = (Self.peer, try DisplayName("ada"))
+        let settings = try game.nodeSettings(discovery: nil)
+        #expect(settings.trustStatus(peer, name) == .new)
+        try game.recordComparison(with: peer.fingerprint, named: name, isSame: true)
+        #expect(settings.trustStatus(peer, name).isVerified)
+        #expect(try machine(identity).trust.read().trustStatus(of: peer, claiming: name).isVerified)
+        for machine in [other, user] {
+            #expect(try machine.trust.read().trustStatus(of: peer, claiming: name) == .new)
+        }
+        for _ in 0..<2 {
+            try game.recordComparison(with: peer.fingerprint, named: name, isSame: false)
+            #expect(settings.trustStatus(peer, name) == .new)
+        }
+    }
+
+    @Test("a blocked key stays blocked, whatever codes were compared", arguments: [false, true])
+    func blockedKey(isSame: Bool) throws {
+        let game = try machine(.application("org.example.game"))
+        let (peer, name) = (Self.peer, try DisplayName("ada"))
+        try game.trust.update { _ = $0.block(peer.fingerprint, named: name, at: WallTime(milliseconds: 1)) }
+        let record = { () throws(StorageError) in
+            try game.recordComparison(with: peer.fingerprint, named: name, isSame: isSame)
+        }
+        if isSame {
+            let error = #expect(throws: StorageError.self) { try record() }
+            #expect(error?.description == "ada is blocked")
+        } else {
+            try record()
+        }
+        #expect(try game.trust.read().trustStatus(of: peer, claiming: name).isBlocked)
+    }
+
+    private static let peer = AuthenticatedPeer(
+        key: LocalIdentity(seed: [UInt8](repeating: 7, count: 64)).agreementKey.publicKey)
 
     @Test("an ephemeral identity is removed with the machine and its nodes") func ephemeral() throws {
         var machine: LocalMachine? = try machine(.ephemeral)

@@ -55,6 +55,19 @@ extension WorstCall {
                 attempt { try scene.machine.inbox() }
             }),
         WorstCall(
+            "LocalMachine.recordComparison(with:named:isSame:)",
+            in: { scene in
+                for byte in [UInt8.min, .max] {
+                    guard let key = Fingerprint(bytes: [UInt8](repeating: byte, count: 32)) else { continue }
+                    for text in Worst.texts {
+                        guard let name = DisplayName(truncating: text) else { continue }
+                        for isSame in [false, true, false] {
+                            attempt { try scene.machine.recordComparison(with: key, named: name, isSame: isSame) }
+                        }
+                    }
+                }
+            }),
+        WorstCall(
             "LocalMachine.run(as:interface:findsOthers:usesBluetooth:encryption:limits:log:body:)",
             in: { scene in
                 var limits = NodeLimits()

@@ -146,14 +146,13 @@ extension WorstCall {
         },
         WorstCall(
             "TransferProgress.phase", "TransferProgress.done", "TransferProgress.total", "TransferProgress.rate",
-            "TransferProgress.timeLeft", "TransferProgress.isIncoming"
+            "TransferProgress.timeLeft"
         ) {
             var progress = TransferProgress(
                 id: TransferID(rawValue: .max), direction: .incoming, total: 0, totalEntries: .max)
             (progress.phase, progress.done, progress.total) = (.ended(.expired), .max, 0)
             for rate in [Double.nan, .infinity, -1, 0, .leastNonzeroMagnitude] { progress.rate = rate }
             for time in Worst.durations { progress.timeLeft = time }
-            #expect(progress.isIncoming)
         },
         WorstCall("SessionMessage.init(bytes:)", "SessionMessage.init(text:)", "SessionMessage.bytes", "SessionMessage.text") {
             for bytes in Worst.byteStrings {

@@ -260,10 +260,15 @@ package struct TrustStore: Sendable, Hashable {
     /// - Returns: false when the peer is blocked, or the store is full of peers that the user has decided about.
     @discardableResult
     package mutating func recordVerification(of peer: AuthenticatedPeer, named name: DisplayName, at now: WallTime) -> Bool {
-        record(peer.fingerprint, named: name, at: now)
-        _ = update(peer.fingerprint) { if $0.trust != .blocked { $0.trust = .verified } }
-        endNameContest(of: peer.fingerprint)
-        return entries[peer.fingerprint]?.trust == .verified
+        recordVerification(of: peer.fingerprint, named: name, at: now)
+    }
+
+    /// The same for a key that a handshake has proven before.
+    package mutating func recordVerification(of key: Fingerprint, named name: DisplayName, at now: WallTime) -> Bool {
+        record(key, named: name, at: now)
+        _ = update(key) { if $0.trust != .blocked { $0.trust = .verified } }
+        endNameContest(of: key)
+        return entries[key]?.trust == .verified
     }
 
     /// Records that the short authentication string on the peer's link did not match, which revokes an earlier verification.

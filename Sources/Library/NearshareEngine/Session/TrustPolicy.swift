@@ -52,8 +52,9 @@ public struct TrustPolicy: Sendable {
     }
 
     /// Trusts known keys, and keys that a member of the session vouches for. Other keys, and a known name with another key,
-    /// are put to the user in ``Session/identityQuestions``. Keys are known from the user's address book,
-    /// which the command `nearshare` fills. No call of the library adds one, so that the next session asks again.
+    /// are put to the user in ``Session/identityQuestions``. Keys are known from the address book of the identity: that of the user
+    /// is filled by the command `nearshare`, and each by `LocalMachine.recordComparison(with:named:isSame:)`. A yes alone is kept for
+    /// the session.
     ///
     /// After a no, only ``Session/invite(_:context:secret:timeout:)`` asks about the same key again in this session. A no does not
     /// hold against another member that admits the peer: its key is vouched for then, unless the user knows its name with another

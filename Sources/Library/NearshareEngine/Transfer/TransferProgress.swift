@@ -33,7 +33,6 @@ public struct TransferProgress: Sendable, Hashable {
     /// Whether this node sends or receives.
     package var direction: Direction
     /// Whether this node receives.
-    public var isIncoming: Bool { direction == .incoming }
     /// The current stage.
     public var phase: Phase
     /// Bytes of content that were sent or received, including those of earlier attempts.
