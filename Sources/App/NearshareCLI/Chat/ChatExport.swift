@@ -30,26 +30,16 @@ struct ChatExport {
         return try result.get()
     }
 
-    /// Writes a new file; blocks. What could not be written as a whole is removed.
+    /// Writes a new file under a name that is not in use; blocks.
     private static func write(_ text: String, to directory: String, stem: String) throws(ControlFailure) -> String {
         _ = mkdir(directory, 0o700)
         for number in 1...maximumAttemptCount {
             let path = "\(directory)/\(stem)\(number == 1 ? "" : " (\(number))").txt"
-            let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-            if descriptor < 0 {
-                guard errno == EEXIST else { throw ControlFailure(.storage, systemErrorText(errno)) }
-                continue
-            }
             do throws(SystemCallError) {
-                try Array(text.utf8).withUnsafeBufferPointer { (bytes) throws(SystemCallError) in
-                    try DescriptorIO.writeAll(UnsafeRawBufferPointer(bytes), to: descriptor)
-                }
-                guard close(descriptor) == 0 else { throw SystemCallError(code: errno) }
+                try NewFile.create(path, isPrivate: true, holding: text)
                 return path
             } catch {
-                close(descriptor)
-                unlink(path)
-                throw ControlFailure(.storage, systemErrorText(error.code))
+                guard error.code == EEXIST else { throw ControlFailure(.storage, systemErrorText(error.code)) }
             }
         }
         throw ControlFailure(.storage, "there are files of this name already")

@@ -37,20 +37,12 @@ package struct KeysFile: Sendable {
     /// Creates the file. One that cannot be written completely is removed again.
     /// - Throws: also when there is a file of that name.
     package func create(holding text: String) throws(CommandFailure) {
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
-        guard descriptor >= 0 else {
-            guard errno != EEXIST else {
+        do throws(SystemCallError) {
+            try NewFile.create(path, isPrivate: false, holding: text)
+        } catch {
+            guard error.code != EEXIST else {
                 throw CommandFailure(.failure, "\(shownName) already exists; choose another file, or remove it")
             }
-            throw failure("could not write", code: errno)
-        }
-        defer { close(descriptor) }
-        do throws(SystemCallError) {
-            try Array(text.utf8).withUnsafeBufferPointer { (bytes) throws(SystemCallError) in
-                try DescriptorIO.writeAll(UnsafeRawBufferPointer(bytes), to: descriptor)
-            }
-        } catch {
-            unlink(path)
             throw failure("could not write", code: error.code)
         }
     }
