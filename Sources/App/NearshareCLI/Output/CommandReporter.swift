@@ -1,7 +1,7 @@
 internal import NearshareService
 
-/// A reporter that also renders the results and the events of the commands themselves: the two forms of one thing stand beside
-/// each other, and no command asks which one the user has chosen.
+/// A reporter that also renders the results and the events of the commands themselves: a command passes both forms of a thing, and
+/// does not branch on the one that the user has chosen.
 protocol CommandReporter: Reporter {
     /// Writes the JSON events, or runs `text`, which writes the same for a user.
     func emit(_ events: @autoclosure () -> [JSONEvents.Event], text: () throws -> Void) rethrows
