@@ -121,14 +121,22 @@ extension PeersVerifyCommand {
     /// Rejects a phone in the mesh of the running node: its app shows no short code.
     private func rejectPhone(on machine: LocalMachine) async throws {
         let contacts = (try? await withRunningNode(of: machine) { try await $0.contacts() }) ?? []
-        guard case .one(let contact, _) = NameSelection(of: peer, among: contacts.filter(\.isNear)), contact.software == .phone
-        else {
-            return
-        }
+        let trust = (try? machine.trust.read()) ?? TrustStore()
+        guard let contact = Self.phone(named: peer, among: contacts, in: trust) else { return }
         throw CommandFailure(
             .usage,
             "\(contact.name.shown) is a phone that runs bitchat: use the link of its verification code, with `nearshare peers "
                 + "verify LINK`, or with /verify LINK in the chat")
+    }
+
+    /// The phone in range that a text selects.
+    /// - Returns: nil also where the user knows another peer by the text, or by a name that begins so: a phone that claims the name
+    ///   must not keep that one, which may be outside of the mesh, from being verified (K2).
+    static func phone(named text: String, among contacts: [Contact], in trust: TrustStore) -> Contact? {
+        guard case .one(let contact, _) = NameSelection(of: text, among: contacts.filter(\.isNear)), contact.software == .phone
+        else { return nil }
+        let known = trust.knownPeers(selectedBy: text)
+        return known.isEmpty || known.contains(contact.id) ? contact : nil
     }
 
     private func verifyLink(on machine: LocalMachine) async throws {
