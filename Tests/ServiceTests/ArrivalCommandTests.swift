@@ -23,9 +23,9 @@ import Testing
             scratch("elsewhere/folder/x"), scratch("elsewhere/../inbox/x"), "PYTHONPATH=\(inbox)", "--script=\(inbox)/x",
             "PATH=/usr/bin:\(inbox)",
         ]
-        for word in inside { #expect(ArrivalCommand.doesWord(word, leadInto: inbox), "\(word)") }
+        for word in inside { #expect(ArrivalCommand.isWord(word, leadingInto: inbox), "\(word)") }
         for word in ["sh", "-c", "/bin/sh", "echo", scratch("elsewhere/handler.sh"), "\(inbox)-2/x", "a=b", ""] {
-            #expect(!ArrivalCommand.doesWord(word, leadInto: inbox), "\(word)")
+            #expect(!ArrivalCommand.isWord(word, leadingInto: inbox), "\(word)")
         }
     }
 
@@ -37,7 +37,7 @@ import Testing
         for name in ["\u{ff9e}x", "\u{1f3fb}.png", "plain"] {
             close(open("\(inbox)/\(name)", O_CREAT | O_WRONLY, 0o600))
             #expect(ArrivalCommand.isPath("\(inbox)/\(name)", inside: inbox))
-            #expect(ArrivalCommand.doesWord("\(inbox)/\(name)", leadInto: inbox))
+            #expect(ArrivalCommand.isWord("\(inbox)/\(name)", leadingInto: inbox))
             #expect("\(inbox)/\(name)".nameInParent.unicodeScalars.elementsEqual(name.unicodeScalars))
         }
         #expect(!ArrivalCommand.isPath("\(inbox)/..", inside: inbox) && !ArrivalCommand.isPath("\(inbox)-2/x", inside: inbox))

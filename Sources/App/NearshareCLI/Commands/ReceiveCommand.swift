@@ -97,7 +97,7 @@ struct ReceiveCommand: ConfinedCommand {
         }
         let inbox = try LocalMachine().inbox(receiving.inbox, limits: InboxLimits())
         // A sender could replace it, or be taken for its author.
-        if let word = exec.first(where: { ArrivalCommand.doesWord($0, leadInto: inbox.path) }) {
+        if let word = exec.first(where: { ArrivalCommand.isWord($0, leadingInto: inbox.path) }) {
             throw CommandFailure(
                 .usage,
                 "\(TerminalText.escaped(word, columns: 4096)) is in the inbox, where files of others arrive; move it elsewhere")

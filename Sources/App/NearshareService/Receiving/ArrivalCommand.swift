@@ -185,7 +185,7 @@ package final class ArrivalCommand: Reporter {
                 else { return }
                 // A file of that name may have arrived since the command began.
                 let outcome =
-                    words.contains { doesWord($0, leadInto: inbox) }
+                    words.contains { isWord($0, leadingInto: inbox) }
                     ? .notStarted(code: EPERM) : execute(words + [arrival.path], arrival.details, output: output)
                 guard let answer = try? JSONEncoder().encode(outcome) else { return }
                 try? DescriptorIO.sendAll(Array(answer), to: socket)
@@ -205,7 +205,7 @@ package final class ArrivalCommand: Reporter {
     }
 
     /// Whether a word of a command names something in a directory: itself, where a link leads, or what may be created there.
-    package static func doesWord(_ word: String, leadInto directory: String) -> Bool {
+    package static func isWord(_ word: String, leadingInto directory: String) -> Bool {
         guard let root = resolved(directory) else { return false }
         // A path may follow the name of an option or of a variable.
         let value = word.unicodeScalars.firstIndex(of: "=").map { String(word.unicodeScalars[$0...].dropFirst()) }
