@@ -55,7 +55,7 @@ import Testing
         let packet = MeshPacket(
             type: .announce, timestamp: victim.now, sender: PeerID(fitting: [0x66]), payload: try zero.encoded()[...])
         victim.receive(try anna.signed(packet))
-        #expect(victim.router.knownPeers.map(\.id) == [anna.id])
+        #expect(victim.router.announcedPeers.map(\.id) == [anna.id])
     }
 
     @Test("R9: forged first messages are answered at a limited rate, and end no genuine handshake") func forgedHandshakes()

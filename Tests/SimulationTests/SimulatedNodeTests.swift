@@ -15,7 +15,7 @@ import Testing
         for name in names { try nodes.addNode(name) }
         for number in 1..<names.count { nodes.connect(number - 1, number) }
         let areKnown = nodes.run(for: .seconds(120)) { nodes in
-            nodes.nodes.allSatisfy { $0.process?.mesh.router.knownPeers.count == names.count - 1 }
+            nodes.nodes.allSatisfy { $0.process?.mesh.router.announcedPeers.count == names.count - 1 }
         }
         #expect(areKnown, "\(nodes.summary)")
         return nodes

@@ -178,7 +178,7 @@ struct SimulatedNodes: Simulation {
         let states = nodes.map { node in
             guard let process = node.process else { return "\(node.name.shown): does not run" }
             return """
-                \(node.name.shown): knows \(process.mesh.router.knownPeers.map(\.name.shown)), \
+                \(node.name.shown): knows \(process.mesh.router.announcedPeers.map(\.name.shown)), \
                 \(process.bundles.router.neighbourCount) neighbours for bundles, stores \(node.store.bundles().count)
                 """
         }

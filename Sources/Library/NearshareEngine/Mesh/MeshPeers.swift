@@ -16,7 +16,7 @@ final class MeshPeers: Sendable {
     }
 
     /// All peers that have announced themselves: neighbours, and peers behind relays.
-    var all: [MeshPeer] { router.read { $0.knownPeers } }
+    var all: [MeshPeer] { router.read { $0.announcedPeers } }
 
     // MARK: Changes
 

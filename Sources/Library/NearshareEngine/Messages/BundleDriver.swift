@@ -222,7 +222,7 @@ package final class BundleDriver: Sendable {
     /// contact's.
     private func name(of signer: EndpointID) -> String {
         let peers = mesh.read { router in
-            router.knownPeers.filter { peer in router.keys(of: peer.id).map { EndpointID(of: $0.signingKey) } == signer }
+            router.announcedPeers.filter { peer in router.keys(of: peer.id).map { EndpointID(of: $0.signingKey) } == signer }
         }
         if let peer = peers.first(where: { peer in mesh.read { $0.hasProvenSigningKey(peer.id) } }) {
             return peer.name.identified(by: peer.id)

@@ -102,7 +102,7 @@ extension Messenger {
 
     private func sendToPublicRoom(_ message: ChatMessage) throws(StorageError) {
         // The public room has no acknowledgements: a line without a neighbour would be lost.
-        guard mesh.read({ router in router.knownPeers.contains(where: \.isDirect) }) else { return }
+        guard mesh.read({ router in router.announcedPeers.contains(where: \.isDirect) }) else { return }
         var reason: String?
         do throws(MeshSendError) {
             try mesh.update { (router, now) throws(MeshSendError) in try router.sendPublicMessage(message.text, now: now) }
@@ -318,7 +318,7 @@ extension Messenger {
     /// The peers in the mesh that announce a signing key, which may belong to none of them.
     private func owners(of signer: EndpointID) -> [PeerID] {
         mesh.read { router in
-            router.knownPeers.map(\.id).filter { id in router.keys(of: id).map { EndpointID(of: $0.signingKey) } == signer }
+            router.announcedPeers.map(\.id).filter { id in router.keys(of: id).map { EndpointID(of: $0.signingKey) } == signer }
         }
     }
 

@@ -2,17 +2,18 @@ internal import NearshareBase
 
 /// The packets received within ``lifetime``, at most ``capacity``.
 ///
-/// A flood makes the filter drop keys early: the oldest of the source that has brought most. So each source keeps as many keys as
-/// its equal part of the filter, and a flood makes it drop those of packets that the flooding source was the first to bring.
+/// A full filter drops keys early: the oldest key of the source that has brought most. So each source keeps as many keys as its
+/// equal part of the filter, and a flood costs only keys of packets that the flooding source was the first to bring.
 ///
-/// Their packets must not be accepted again from that source (M7), so for ``lifetime`` every packet from it is rejected whose
-/// timestamp is not after the arrival of its last dropped one. The sender's clock is compared with this node's: meanwhile genuine
-/// packets from that source are rejected as well where the sender's clock lags, and a copy of a packet whose sender's clock is
-/// ahead can be accepted once more. Timestamps are not used as the bound: a flood could claim times ahead.
+/// A packet whose key was dropped early must not be accepted again from that source (M7). So for ``lifetime`` after a drop, this
+/// node rejects every packet from the source whose timestamp is not after the arrival of the last dropped packet. That compares
+/// the sender's clock with this node's. If the sender's clock lags, genuine packets from the source are rejected meanwhile; if it
+/// is ahead, a copy of a packet can be accepted once more. The bound is an arrival and no timestamp, because a flood could claim
+/// times ahead.
 ///
-/// Another source may bring such a packet once more, and it counts as that source's then: each further copy costs an attacker
-/// another host, and a flood over it. One bound for all sources would prevent that, but a flood over one link would then make this
-/// node refuse what comes over the others (M15).
+/// Another source may bring a dropped packet once more, and its key then counts as that source's: each further copy costs an
+/// attacker another host, and a flood over it. One bound for all sources would prevent that, but a flood over one link would then
+/// make this node reject what comes over the others (M15).
 struct DuplicateFilter: Sendable {
     private struct Arrival: Sendable {
         var key: PacketKey
@@ -26,16 +27,17 @@ struct DuplicateFilter: Sendable {
         var time: MonotonicInstant
     }
 
-    /// The ttl with which each packet was last relayed; 0 for one that was not.
+    /// The ttl with which each packet was last relayed; 0 for a packet that was not relayed.
     private var known: [PacketKey: UInt8] = [:]
-    /// The packets that each source was the first to bring, the oldest first; no empty ones.
+    /// The packets that each source was the first to bring, the oldest first. No list is empty.
     private var arrivals: [PacketSource: ArraySlice<Arrival>] = [:]
     /// The sources that have lost keys early.
     private var earlyDrops: [PacketSource: EarlyDrop] = [:]
     private let capacity: Int
     private let lifetime: Duration
 
-    /// Limit on the sources with an early drop: more than there are links. Beyond it, the earliest one may bring its packets again.
+    /// Limit on the sources with an early drop: more than there are links. Beyond it the earliest drop is forgotten, and its source may
+    /// bring the dropped packets again.
     private static let maximumEarlyDropCount = 64
 
     /// - Parameter lifetime: time for which packets are remembered; longer than any packet may be in transit.
@@ -46,6 +48,7 @@ struct DuplicateFilter: Sendable {
 
     var count: Int { known.count }
 
+    /// Whether a source has lost keys before ``lifetime`` was over.
     var hasDroppedEarly: Bool { !earlyDrops.isEmpty }
 
     func contains(_ key: PacketKey) -> Bool { known[key] != nil }
@@ -65,6 +68,7 @@ struct DuplicateFilter: Sendable {
         return timestamp <= drop.arrival.unixMilliseconds
     }
 
+    /// Records a received packet. Has no effect on a packet that is known.
     /// - Parameter source: the host that was the first to bring the packet.
     mutating func insert(_ key: PacketKey, from source: PacketSource, at moment: Moment) {
         removeExpired(now: moment.monotonic)
@@ -74,11 +78,11 @@ struct DuplicateFilter: Sendable {
         if known.count > capacity { dropEarly(now: moment.monotonic) }
     }
 
-    /// Counts the packets of a source towards ``PacketSource/gone``, so that there are no more sources than open links, and two.
+    /// Counts the packets of a source towards ``PacketSource/gone``, so that there are at most two sources more than open links.
     mutating func close(_ source: PacketSource) {
         guard let closed = arrivals.removeValue(forKey: source), let first = closed.first else { return }
         var gone = arrivals.removeValue(forKey: .gone) ?? []
-        // Only those that came during the life of the source are put in order: a host may reconnect often.
+        // Sorts only the packets that came since the first one of the source: a host may reconnect often.
         let start = gone.lastIndex { $0.moment.monotonic <= first.moment.monotonic }.map { $0 + 1 } ?? gone.startIndex
         let merged = (Array(gone[start...]) + Array(closed)).sorted { $0.moment.monotonic < $1.moment.monotonic }
         gone.removeSubrange(start...)

@@ -5,9 +5,9 @@ package import NearshareCrypto
 ///
 /// A value without clock, randomness or links of its own, and the front of the parts that hold its state. Its driver calls a
 /// method for each event (``linkUp(_:_:now:)``, ``receive(_:from:now:)``, ``advance(to:)``, and requests of the program). After
-/// each call it asks for the consequences: ``drainEvents()``, ``deadline`` for the next call of ``advance(to:)``, and
-/// ``startWriting(to:)`` until nil for each link that can accept frames. ``finishWriting(to:now:)`` follows when these are
-/// written, so that fragments are paced by when they were written.
+/// each call it asks for the consequences: ``drainEvents()``, ``deadline`` for the next call of ``advance(to:)``, and, for each
+/// link that can accept frames, ``startWriting(to:)`` until the result is nil. It calls ``finishWriting(to:now:)`` once these
+/// frames are written, because the time of writing paces the fragments.
 ///
 ///     frame ─► LinkBudgets ─► PacketHistory ─► for this node: PeerTable, SessionTable, IncomingFragments ─► events
 ///                                  │                          └► answers ─┐
@@ -16,14 +16,15 @@ package struct MeshRouter: Sendable {
     /// This implementation's own choices. Constants of the specification are declared where they are used.
     ///
     /// Each rate is that of one source of links (``MeshLinkSource``). Each link has 1/12 of it to itself, and all links of the
-    /// source have one full rate in common. A source never exceeds twice the rate, and that of work that costs processor time by no
-    /// more than its bursts; a single link never exceeds 13/12 of it.
+    /// source have one full rate in common. So a single link never exceeds 13/12 of the rate, and a source never twice the rate. Where
+    /// work costs processor time, a source exceeds the rate by its bursts only. See ``LinkBudgets``.
     package struct Settings: Sendable {
         package var assembly = FragmentAssembler.Limits()
         /// Sustained frames per second accepted from one source (token-bucket rate).
         package var framesPerSecond = 5_000.0
         package var frameBurst = 20_000.0
-        /// Sustained bytes per second accepted from one source; as many again that decompression adds (R2).
+        /// Sustained bytes per second accepted from one source. The bytes that decompression adds have a second rate of the same size
+        /// (R2).
         package var bytesPerSecond = 8_388_608.0
         package var byteBurst = 33_554_432.0
         /// Signatures checked for one source. Checking one costs more than forging one (M2, R9).
@@ -38,8 +39,8 @@ package struct MeshRouter: Sendable {
         /// Peers added for one source that were not known before (R6).
         package var newPeersPerSecond = 4.0
         package var newPeerBurst = 256.0
-        /// Packets relayed for one source without a signature that this node can check, and their bytes: those to everyone, and
-        /// as many for known peers. Enough for a file on a stream, and little against what the next node accepts from this one.
+        /// Packets relayed for one source without a signature that this node can check, and their bytes. Packets to everyone and packets
+        /// for known peers each have this rate. It suffices for a file on a stream, and is little against what the next node accepts.
         package var relayedFramesPerSecond = 250.0
         package var relayedFrameBurst = 1_000.0
         package var relayedBytesPerSecond = 1_048_576.0
@@ -47,16 +48,16 @@ package struct MeshRouter: Sendable {
         /// Bytes of public texts accepted from one source, after decompression.
         package var publicTextBytesPerSecond = 16_384.0
         package var publicTextBurst = 1_048_576.0
-        /// Bytes of bundle packets accepted from one source, of peers that are no contacts. A link's share of the burst has room for
-        /// the longest packet.
+        /// Bytes of bundle packets accepted from those peers of one source that are no contacts. A link's share of the burst has room
+        /// for the longest packet.
         package var bundleBytesPerSecond = 262_144.0
         package var bundleByteBurst = 524_288.0
         /// Sealed messages of one peer that are processed; the rest is lost, as on a radio link. Sealing proves the sender, so
         /// no other peer can use up the rate.
         package var sealedPerSecond = 100.0
         package var sealedBurst = 200.0
-        /// Sealed payloads of peers that are no contacts, from one source: the user reads far fewer, and storing a text takes
-        /// milliseconds. The burst has the receipts for a long text.
+        /// Sealed payloads accepted from those peers of one source that are no contacts: the user reads far fewer, and storing a text
+        /// takes milliseconds. The burst has room for the receipts for a long text.
         package var sealedPayloadsPerSecond = 8.0
         package var sealedPayloadBurst = 128.0
         /// Signed messages of one sender to everyone, shown and relayed. All that a neighbour stores of one sender fits into
@@ -86,7 +87,7 @@ package struct MeshRouter: Sendable {
     var timers = RouterTimers()
     /// The latest decisions about packets, for diagnosis.
     package internal(set) var trace = PacketTrace()
-    /// The number of frames that were dropped unread, because their links were over their limits.
+    /// The number of frames that were dropped unread because their links had exceeded their limits.
     package internal(set) var unreadFrameCount = 0
     private var events: [MeshEvent] = []
 
@@ -117,12 +118,12 @@ package struct MeshRouter: Sendable {
 
     mutating func emit(_ event: MeshEvent) { events.append(event) }
 
-    /// Removes the next frame for a link without pacing its fragments by when they are written: for simulations, whose links take
-    /// no time. nil when there is no frame for now.
+    /// Removes the next frame for a link without pacing fragments by the time of writing: for simulations, whose links take no time.
+    /// nil when there is no frame for now.
     package mutating func dequeueFrame(for link: MeshLinkID) -> [UInt8]? { links.dequeueFrame(for: link) }
 
     /// Removes the next frame to write to a link; nil when there is none for now. A driver may remove several before it writes
-    /// them. ``finishWriting(to:now:)`` must follow, so that fragments are paced by when they were written.
+    /// them. ``finishWriting(to:now:)`` must follow, because the time of writing paces the fragments.
     package mutating func startWriting(to link: MeshLinkID) -> [UInt8]? {
         let hadFragments = links.hasWaitingFragments(link)
         let frame = links.dequeueFrame(for: link)
@@ -149,7 +150,7 @@ package struct MeshRouter: Sendable {
     // MARK: Peers
 
     /// All peers that have announced themselves.
-    package var knownPeers: [MeshPeer] { peers.announced }
+    package var announcedPeers: [MeshPeer] { peers.announced }
 
     /// Peers with a session, so that every message to them is sealed and their key is authenticated.
     package var peersWithSession: [PeerID] { sessions.established }
@@ -167,7 +168,7 @@ package struct MeshRouter: Sendable {
         return peers.pinVerdict(on: key, of: id) == .accepted ? .proven : .forged
     }
 
-    /// Whether a peer has stated its signing key inside a session, or the user has its contact.
+    /// Whether a peer has stated its signing key inside a session, or is a contact of the user.
     package func hasProvenSigningKey(_ id: PeerID) -> Bool { peers.hasProvenSigningKey(id) }
 
     /// Whether a peer has proven its key on one of the links.
@@ -182,14 +183,15 @@ package struct MeshRouter: Sendable {
         return peers.hasClaimants(on: link) ? .claimed : .silent
     }
 
-    /// The number of a neighbour's own requests that were rejected, and of its own frames beyond the link's share, above what is
-    /// tolerated; zero for one that asks for little itself, whatever it relays and other links of its address ask for.
+    /// The number of a neighbour's own rejected requests, and of its own frames beyond the link's share, above what is tolerated. What
+    /// the neighbour relays, and what other links of its address send, does not count.
     package func excess(of link: MeshLinkID, now: MonotonicInstant) -> Double { links.budgets.excess(of: link, now: now) }
 
     /// Limit on the links of a node that others opened. One source may have opened all of them.
     package static let maximumIncomingLinkCount = 12
 
-    /// Sets the user's contacts with their signing keys. Whatever others announce, they stay known and no peer takes their ids.
+    /// Sets the user's contacts with their signing keys. Contacts stay known whatever other peers announce, and no peer takes their
+    /// ids.
     package mutating func setContacts(_ contacts: [PeerID: SigningPublicKey]) {
         peers.setContacts(contacts)
         for link in links.ids {
@@ -206,8 +208,8 @@ package struct MeshRouter: Sendable {
         return (agreementKey, signingKey)
     }
 
-    /// Whether the owner of the agreement key has stated inside the current session that the signing key belongs to the same
-    /// node.
+    /// Whether a peer has stated inside the current session, which proves its agreement key, that its signing key belongs to the
+    /// same node.
     package func hasAuthenticatedKeys(_ id: PeerID) -> Bool {
         guard let record = peers[id], sessions.isEstablished(id), let signingKey = record.signingKey else { return false }
         return record.sessionState?.signingKey == signingKey.bytes
@@ -221,17 +223,17 @@ package struct MeshRouter: Sendable {
         return peers.provenNeighbour(on: link) ?? peers.claimants(on: link).min { $0.hex < $1.hex }
     }
 
-    /// The share of the link over which a peer's latest authentic message was received: in a session, or else the link on which it
-    /// has proven its key, or over which it became known. nil once that link is closed.
+    /// The share of the link over which a peer's latest authentic message was received; without one, of the link on which the peer
+    /// has proven its key, or else of that over which it became known. nil once that link is closed.
     package func linkShare(of id: PeerID) -> MeshLinkShare? {
         guard let evidence = peers[id]?.links else { return nil }
         let proven = evidence.proven.min { $0.rawValue < $1.rawValue }
         return (evidence.reverseRoute ?? proven ?? evidence.discovery).flatMap { links.share(of: $0) }
     }
 
-    /// The source towards which an event counts that its sender can cause at will. A public text counts towards the host over whose
-    /// link its author became known, what a session or a signature proves towards that of its sender's latest message. Other
-    /// senders are claims, and have no part in what contacts or hosts have.
+    /// The source on whose limits an event counts that its sender can cause at will. A public text counts for the host over whose
+    /// link its author became known. An event whose sender a session or a signature proves counts for the host of that sender's
+    /// latest message. The senders of other events are mere claims: these events count for ``PacketSource/gone``.
     package func source(of event: MeshEvent) -> PacketSource {
         switch event {
         case .publicMessage(let author, _, _, let host): source(of: author.id, behind: host)
@@ -246,14 +248,14 @@ package struct MeshRouter: Sendable {
         isContact(sender) ? .known : host.map(PacketSource.host) ?? .gone
     }
 
-    /// Whether a packet for a peer takes a Bluetooth hop, as far as this node knows.
+    /// Whether the way to a peer has a Bluetooth hop, as far as this node knows.
     package func needsRadio(to id: PeerID) -> Bool { routing.needsRadio(to: id) }
 
-    /// A view of the peers and links for choosing links. Used and discarded at once, as it shares their storage.
+    /// A view of the peers and links that chooses links. Callers discard it at once, because it shares their storage.
     var routing: MeshRouting { MeshRouting(own: id, peers: peers, links: links) }
 
     /// Ensures that a peer has a record.
-    /// - Parameter link: the link on which it was heard of; nil where this node looks for it.
+    /// - Parameter link: the link over which the peer became known; nil where this node looks for the peer.
     /// - Returns: false when the table is full of peers that are needed (R6).
     mutating func ensureRecord(_ id: PeerID, from link: MeshLinkID? = nil, now: MonotonicInstant) -> Bool {
         guard peers[id] == nil else { return true }
@@ -268,6 +270,7 @@ package struct MeshRouter: Sendable {
         return true
     }
 
+    /// Removes all state of a peer. Its queued messages are reported as undelivered.
     mutating func forget(_ id: PeerID) {
         let wasAnnounced = peers.remove(id)
         sessions.remove(id)
@@ -279,7 +282,8 @@ package struct MeshRouter: Sendable {
 
     // MARK: Links
 
-    /// - Parameter source: the machine at the other end; nil when it is not known.
+    /// Adds an open link, and announces this node on it.
+    /// - Parameter source: the host at the other end; nil when it is not known.
     package mutating func linkUp(
         _ link: MeshLinkID, _ profile: MeshLinkProfile, from source: MeshLinkSource? = nil, now: Moment
     ) {
@@ -293,6 +297,7 @@ package struct MeshRouter: Sendable {
         timers.startMaintenance(now: moment)
     }
 
+    /// Removes a closed link. The peers that used it are reported as changed.
     package mutating func linkDown(_ link: MeshLinkID, now: Moment) {
         let source = links.source(of: link)
         links.close(link, now: now.monotonic)
@@ -361,12 +366,13 @@ package struct MeshRouter: Sendable {
 
     // MARK: This node
 
-    /// Announces to everyone that this node leaves.
+    /// Tells all peers that this node leaves.
     package mutating func leave(now: Moment) {
         send(
             MeshPacket(type: .leave, timestamp: node.nextTimestamp(at: now), sender: id, payload: []), isSigned: true)
     }
 
+    /// Changes this node's name, and announces it at once.
     package mutating func rename(to name: DisplayName, now: Moment) {
         node.name = name
         announce(on: Array(links.ids), now: now)

@@ -12,29 +12,27 @@ struct SyncStore: Sendable {
 
         static let announcementsAndMessages = Limits(packetCount: 500, byteCount: 4 << 20, packetCountPerSender: 100)
         static let files = Limits(packetCount: 32, byteCount: 4 << 20, packetCountPerSender: 8)
-        /// Any peer can write a fragment in another's name, so a sender has no part of its own.
+        /// Any peer can write a fragment in the name of another, so no sender has a part of its own.
         static let fragments = Limits(packetCount: 2_048, byteCount: 2 << 20, packetCountPerSender: 2_048)
 
         /// Whether each sender has a part of its own.
-        var isSharedBySender: Bool { packetCountPerSender < packetCount }
+        var hasSenderShares: Bool { packetCountPerSender < packetCount }
 
         /// Limit on one packet: a quarter of the store, so that one packet never displaces all others.
         var packetByteCount: Int { byteCount / 4 }
     }
 
     private let limits: Limits
-    /// The largest Golomb-Rice parameter P that the phone apps use: a false-positive rate of 2^-P.
-    private static let maximumFilterParameter = 20
 
-    /// The packets that compete for one part of the store: those of one link, and those of all closed links of a host.
+    /// The link that brought a packet: one open link, or all closed links of a host together.
     private struct Partition: Hashable {
-        /// Hosts without a known address are ``PacketSource/gone`` when their link is closed.
+        /// The host; ``PacketSource/gone`` for one without a known address whose link is closed.
         var source: PacketSource
         /// nil once the link is closed.
         var link: MeshLinkID?
     }
 
-    /// The groups of packets that compete for the store.
+    /// The packets that a full store counts together: at each level the group with most loses packets.
     private enum Group: Hashable {
         case source(PacketSource)
         case link(MeshLinkID?)
@@ -76,7 +74,7 @@ struct SyncStore: Sendable {
     /// - Parameters:
     ///   - link: the link over which its sender was announced; nil for this node's own packets.
     ///   - source: the host at the other end of the link.
-    ///   - isKnown: its sender is a contact of the user.
+    ///   - isKnown: whether its sender is a contact of the user.
     mutating func insert(
         _ frame: MeshFrame, from link: MeshLinkID? = nil, of source: MeshLinkSource? = nil, isKnown: Bool = false
     ) {
@@ -106,14 +104,15 @@ struct SyncStore: Sendable {
         if !removed.isEmpty { removeAll { removed.contains($0.id) } }
     }
 
+    /// The ids of the packets without which the limits hold; empty while they hold.
     private func idsToRemove() -> Set<MeshPacketID> {
         guard entries.count > limits.packetCount || byteCount > limits.byteCount else { return [] }
         var capacity = SharedCapacity<Group>(
             count: entries.count, byteCount: { entries[$0].frame.heldByteCount },
             levels: [{ .source(entries[$0].partition.source) }, { .link(entries[$0].partition.link) }]
-                + (limits.isSharedBySender ? [{ .sender(entries[$0].sender) }] : []))
-        // Some more are removed than needed: counting all entries takes longer than removing one, and a flood fills the store again
-        // and again.
+                + (limits.hasSenderShares ? [{ .sender(entries[$0].sender) }] : []))
+        // Removes 1/64 more than needed: counting all entries takes longer than removing one, and a flood fills the store again and
+        // again.
         let (packetCount, byteCount) = (limits.packetCount - limits.packetCount / 64, limits.byteCount - limits.byteCount / 64)
         var removed: Set<MeshPacketID> = []
         while capacity.count > packetCount || capacity.byteCount > byteCount,
@@ -170,8 +169,9 @@ struct SyncStore: Sendable {
 
     /// A request for packets that are not in this store.
     var request: MeshSyncRequest {
-        // A false positive hides a packet from each request until the filter changes, so few packets get a filter with fewer of them.
-        let parameter = (GolombFilter.safeParameter...Self.maximumFilterParameter).last { parameter in
+        // The largest parameter whose filter has room for all packets: a false positive hides a packet from each request until the
+        // filter changes, and a larger parameter makes fewer of them.
+        let parameter = (GolombFilter.safeParameter...GolombFilter.maximumAppParameter).last { parameter in
             GolombFilter.capacity(parameter: parameter, byteCount: GolombFilter.requestByteCount) >= entries.count
         }
         return MeshSyncRequest(
@@ -180,20 +180,20 @@ struct SyncStore: Sendable {
             wanted: [.announcements, .messages])
     }
 
-    /// The packets that the requesting neighbour lacks, at most `limit` packets of `byteLimit` bytes together: of each link in
-    /// turn, and there of each sender, the newest first. Announcements come first in the result, because the others cannot be
-    /// checked without them.
+    /// The packets that the requesting neighbour lacks, at most `limit` packets of `byteLimit` bytes together. They are selected from
+    /// each link in turn, and there from each sender in turn, the newest first. In the result announcements come first, because the
+    /// others cannot be checked without them; the others follow in the reverse order of their selection.
     func missing(for request: MeshSyncRequest, limit: Int, byteLimit: Int) -> [MeshFrame] {
-        let members = request.filter.values
+        let presentValues = request.filter.values
         let wanted = request.wanted ?? [.announcements, .messages]
-        func isOfWantedSet(_ packet: MeshPacket) -> Bool {
+        func isOfRequestedSet(_ packet: MeshPacket) -> Bool {
             guard packet.type == .fragment, let ids = request.fragmentIDs else { return true }
             return (try? MeshFragment(decoding: packet.payload)).map { ids.contains($0.id) } ?? false
         }
         let missing = entries.filter { entry in
-            wanted.contains(Self.kind(of: entry.frame.packet)) && isOfWantedSet(entry.frame.packet)
+            wanted.contains(Self.kind(of: entry.frame.packet)) && isOfRequestedSet(entry.frame.packet)
                 && entry.frame.packet.timestamp >= (request.since ?? 0)
-                && !members.contains(GolombFilter.value(of: entry.id.filterHash, range: request.filter.range))
+                && !presentValues.contains(GolombFilter.value(of: entry.id.filterHash, range: request.filter.range))
         }
         var remainingByteCount = byteLimit
         var selected: [Entry] = []
@@ -213,7 +213,7 @@ struct SyncStore: Sendable {
         }
     }
 
-    /// Orders entries by turns: of each partition one, and within a partition of each sender one, the newest first.
+    /// Orders entries by turns: in each turn one of each partition, and within a partition one of each sender, the newest first.
     private static func inTurn(_ entries: [Entry]) -> [Entry] {
         var bySender: [PeerID: Int] = [:]
         let newestFirst = entries.reversed().map { entry -> (turn: Int, entry: Entry) in
