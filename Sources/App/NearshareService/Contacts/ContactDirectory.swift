@@ -17,7 +17,7 @@ package struct ContactDirectory: Sendable {
         self.init(machine, messenger: messenger, settlingTime: Self.defaultSettlingTime)
     }
 
-    /// - Parameter settlingTime: for other peers with the name of one that the user does not know.
+    /// - Parameter settlingTime: the time for other peers to appear that have the name of an unknown one.
     init(_ machine: LocalMachine, messenger: Messenger?, settlingTime: Duration) {
         self.machine = machine
         self.messenger = messenger
@@ -25,7 +25,7 @@ package struct ContactDirectory: Sendable {
     }
 
     /// The current contacts. Reads the files once.
-    /// - Parameter names: that peers have claimed in conversations.
+    /// - Parameter names: the names that peers have claimed in conversations.
     package func snapshot(names: [PeerID: DisplayName] = [:]) throws(StorageError) -> ContactSnapshot {
         ContactSnapshot(
             trust: try machine.trust.read(), addressBook: try machine.contacts.read(),
@@ -53,12 +53,13 @@ package struct ContactDirectory: Sendable {
         return (ids, names)
     }
 
-    /// Waits until a peer that `text` selects is known or in range. One that the user does not know counts only when other peers
-    /// with its name have had time to appear. Unlike ``PeerSearch``, which reads announcements until the timeout of each medium, this
-    /// searches the files, the conversations and the mesh of this node, again at each event of its messenger, and a contact that is
-    /// away is found at once: messages to it wait.
+    /// Waits until a peer that `text` selects is known or in range. A peer that the user does not know counts only when other peers
+    /// with its name have had time to appear.
+    ///
+    /// ``PeerSearch`` reads announcements until the timeout of each medium. This function searches the files, the conversations and
+    /// the mesh of this node, again at each event of its messenger. It finds a contact that is away at once: messages to it wait.
     /// - Throws: ``NodeError/notFound(_:nearby:)`` at the timeout, ``ControlFailure`` when the text is empty or ambiguous.
-    // Not optimized: the optimizer of Swift 6.3.1 crashes on it.
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on this function.
     @_optimize(none)
     package func find(_ text: String, timeout: Duration) async throws -> Contact {
         if text.allSatisfy(\.isWhitespace) { throw ControlFailure(.refused, "the name of the peer is empty") }
@@ -71,7 +72,7 @@ package struct ContactDirectory: Sendable {
                 text, messenger, timeout: device == nil ? timeout : min(timeout, NamedLocalSendDevice.lookupTimeout))
             return try await settled(found, selectedBy: text, timeout: timeout)
         } catch NodeError.ambiguous(let text, let peers) {
-            // Blocked peers are among them, and make no name ambiguous.
+            // The peers of the error include blocked ones, which make no name ambiguous.
             if let known = try await knownContact(text) { return try await settled(known, selectedBy: text, timeout: timeout) }
             throw ControlFailure(.ambiguous, NameSelection.ambiguity(of: text, try snapshot().contacts(peers.map(\.id))))
         } catch NodeError.notFound(let text, let nearby) {
@@ -82,9 +83,9 @@ package struct ContactDirectory: Sendable {
         }
     }
 
-    /// Waits until other peers that the text may mean have had time to appear, unless the user knows the selected one: the peer
-    /// that is connected first is not meant because of that (K2).
-    /// - Throws: ``ControlFailure`` when the text selects several peers then.
+    /// Waits until other peers that the text may mean have had time to appear, unless the user knows the selected one: to be
+    /// connected first is no reason why a peer is meant (K2).
+    /// - Throws: ``ControlFailure`` when the text then selects several peers.
     // Not optimized: the optimizer of Swift 6.3.1 crashes on such loops.
     @_optimize(none)
     private func settled(_ contact: Contact, selectedBy text: String, timeout: Duration) async throws -> Contact {
@@ -120,7 +121,7 @@ package struct ContactDirectory: Sendable {
     private func contact(
         named text: String, after changes: AsyncStream<MessengerEvent>, timeout: Duration
     ) async throws -> Contact {
-        // A peer of BlueChat counts only when no other one had this name in the meantime.
+        // A BlueChat peer counts only if no other peer with this name has appeared in the meantime.
         let isBlueChatAllowed = timeout > Self.blueChatDelay
         if isBlueChatAllowed {
             try await Task.sleep(for: Self.blueChatDelay)
@@ -129,7 +130,7 @@ package struct ContactDirectory: Sendable {
         return try await contact(named: text, after: changes, withBlueChat: isBlueChatAllowed)
     }
 
-    // Not optimized: the optimizer of Swift 6.3.1 crashes on it.
+    // Not optimized: the optimizer of Swift 6.3.1 crashes on this function.
     @_optimize(none)
     private func contact(
         named text: String, after changes: AsyncStream<MessengerEvent>, withBlueChat: Bool
@@ -162,8 +163,8 @@ package struct ContactDirectory: Sendable {
         try machine.trust.update { $0.recordVerification(of: peer, named: name, at: SystemClock.wall()) }
     }
 
-    /// Stores the key of a peer to which the user has sent something over the mesh, where a session has proven it: another key
-    /// under its name is noticed then (K2).
+    /// Stores the key of a peer to which the user has sent something over the mesh, if a session has proven the key: from then on,
+    /// another key under the peer's name is noticed (K2).
     func recordReceiver(_ id: PeerID) async {
         guard let peer = await messenger?.authenticatedPeer(id, timeout: .zero), let snapshot = try? snapshot(),
             snapshot.trust[peer.fingerprint] == nil
@@ -174,30 +175,33 @@ package struct ContactDirectory: Sendable {
         try? recordContact(with: peer, named: contact.name)
     }
 
+    /// Records a contact with a peer that has proven its key, and pins the key.
     func recordContact(with peer: AuthenticatedPeer, named name: DisplayName) throws(StorageError) {
         try machine.trust.update { $0.recordContact(with: peer, named: name, at: SystemClock.wall()) }
     }
 
     /// Makes a known peer a friend, or no longer one.
-    /// - Returns: false when it is not known.
+    /// - Returns: false when the peer is not known.
     func setFriend(_ id: PeerID, to isFriend: Bool) throws(StorageError) -> Bool {
         try machine.trust.update { trust in
             trust.entry(claiming: id).map { trust.setFriend($0.fingerprint, to: isFriend) } ?? false
         }
     }
 
+    /// Blocks a key, which may be unknown so far.
     /// - Returns: false when the trust store is full.
     func block(_ fingerprint: Fingerprint, named name: DisplayName) throws(StorageError) -> Bool {
         try machine.trust.update { $0.block(fingerprint, named: name, at: SystemClock.wall()) }
     }
 
+    /// Unblocks a key. Earlier trust in it is not restored.
     func unblock(_ fingerprint: Fingerprint) throws(StorageError) {
         try machine.trust.update { _ = $0.setBlocked(fingerprint, to: false) }
     }
 
     /// Records whether a peer's user has made the local user a favourite.
-    /// - Parameter mayWrite: called before the file is replaced.
-    /// - Returns: nil when nothing changed, or the peer is not known.
+    /// - Parameter mayWrite: called before the file is replaced; false leaves it as it is.
+    /// - Returns: nil when nothing has changed.
     func recordFavorite(
         _ isFavorite: Bool, of peer: AuthenticatedPeer, ifAllowed mayWrite: () -> Bool
     ) throws(StorageError) -> Contact? {
@@ -212,8 +216,8 @@ package struct ContactDirectory: Sendable {
     func hasAnnouncedKeys(_ id: PeerID) -> Bool { messenger?.announcedKeys(of: id) != nil }
 
     /// Stores the keys of peers in range. Sessions with friends among them are started, so that their keys are proven.
-    /// - Parameter mayWrite: called before the file is replaced for nothing but keys that are not proven.
-    /// - Returns: false when it was not allowed.
+    /// - Parameter mayWrite: called before the file is replaced where all changed keys are unproven.
+    /// - Returns: false when `mayWrite` has forbidden the change.
     package func storeAnnouncedKeys(of ids: Set<PeerID>, ifAllowed mayWrite: () -> Bool) throws -> Bool {
         guard let messenger else { return true }
         let trust = try machine.trust.read()

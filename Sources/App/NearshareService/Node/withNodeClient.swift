@@ -65,3 +65,8 @@ package func withRunningNode(of machine: LocalMachine, _ body: (ControlClient) a
     let done: Void? = try await withRunningNode(of: machine, body)
     return done != nil
 }
+
+/// Whether a node runs on this machine.
+func isNodeRunning(on machine: LocalMachine) async throws -> Bool {
+    try await withRunningNode(of: machine, { _ in true }) == true
+}

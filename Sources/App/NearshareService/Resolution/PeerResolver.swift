@@ -24,8 +24,8 @@ package struct PeerResolver: Sendable {
 
     /// - Parameters:
     ///   - transport: nil for the best available one.
-    ///   - needsDirectPath: whether the mesh is not used unless it is chosen.
-    ///   - exceedsMesh: whether the mesh carries the content to no peer that can be reached directly as well.
+    ///   - needsDirectPath: whether the mesh is searched only if the user has chosen it.
+    ///   - exceedsMesh: whether the content is a folder, or larger than the mesh carries.
     ///   - searchLimit: time of a search, at least that of the first look at the network; nil for the usual times.
     package init(
         machine: LocalMachine, reporter: any Reporter, transport: Transport?, needsDirectPath: Bool = false,
@@ -119,7 +119,7 @@ package struct PeerResolver: Sendable {
 
     /// The mesh with all its peers, through the running node of this machine if there is one.
     func resolveEveryone(on node: Node) async throws -> Destination {
-        if let everyone = Contact.everyone, try await withRunningNode(of: machine, { _ in true }) == true {
+        if let everyone = Contact.everyone, try await isNodeRunning(on: machine) {
             return .node(everyone)
         }
         let mesh = node.joinMesh()

@@ -10,9 +10,9 @@ struct PeerSearch: Sendable {
     let reporter: any Reporter
     /// nil for the best available one.
     let transport: Transport?
-    /// Whether the mesh is not used unless it is chosen.
+    /// Whether the mesh is searched only if the user has chosen it.
     let needsDirectPath: Bool
-    /// Whether the mesh carries the content to no peer that can be reached directly as well.
+    /// Whether the content is a folder, or larger than the mesh carries: nearshare peers get it over a direct path only.
     let exceedsMesh: Bool
     let times: SearchTimes
     let selection: TrustedSelection
@@ -42,12 +42,12 @@ struct PeerSearch: Sendable {
             return try await resolveDirectly(name, on: node, timeout: SearchTimes.networkFirst, media: [.network])
         } catch NodeError.notFound {
             if machine.localSendDevice(named: name) != nil {
-                // No mesh reaches it.
+                // The mesh carries nothing to LocalSend devices.
                 return try await resolveDirectly(name, on: node, timeout: times.restOnNetwork)
             }
-            if try await withRunningNode(of: machine, { _ in true }) == true {
+            if try await isNodeRunning(on: machine) {
                 reportSearch(name, timeout: times.restOnNetwork)
-                return try await resolveBesideNode(name, on: node)
+                return try await resolveDirectlyOrThroughNode(name, on: node)
             }
             // Joined only now: most peers are found directly.
             let mesh = node.joinMesh()
@@ -65,9 +65,10 @@ struct PeerSearch: Sendable {
         }
     }
 
-    /// Searches on the network and, through the running node, in the mesh at the same time. A peer that the node knows but does
-    /// not reach, or not with so much, is used when nothing else is found, for the message about it.
-    private func resolveBesideNode(_ name: String, on node: Node) async throws -> Destination {
+    /// Searches on the network and, through the running node, in the mesh at the same time. A peer that the node knows, but that is
+    /// out of range or that the mesh carries the content not to, is returned only when nothing else is found: the error about it is
+    /// more precise than "not found".
+    private func resolveDirectlyOrThroughNode(_ name: String, on node: Node) async throws -> Destination {
         enum Search: Sendable {
             case direct(Result<Destination, any Error>)
             case throughNode(Result<Destination?, any Error>)
@@ -89,7 +90,7 @@ struct PeerSearch: Sendable {
                 }
             }
             defer { group.cancelAll() }
-            var away: Destination?
+            var unreached: Destination?
             var directFailure: (any Error)?
             var nodeFailure: (any Error)?
             for await search in group {
@@ -97,20 +98,20 @@ struct PeerSearch: Sendable {
                 case .direct(.success(let found)): return .success(found)
                 case .throughNode(.success(.node(let contact)?))
                 where !contact.isNear || (exceedsMesh && contact.software == .nearshare):
-                    away = .node(contact)
+                    unreached = .node(contact)
                 case .throughNode(.success(let found?)): return .success(found)
                 case .throughNode(.success(nil)): break
                 case .direct(.failure(let error)): directFailure = error
                 case .throughNode(.failure(let error)): nodeFailure = error
                 }
             }
-            // The peers on the network tell whether another one has the name.
+            // The error with the peers on the network is more useful than that of the node, which lists none.
             if case NodeError.notFound(_, let nearby)? = directFailure, !nearby.isEmpty,
                 (nodeFailure as? ControlFailure)?.kind == .peerNotFound
             {
                 nodeFailure = directFailure
             }
-            return away.map { .success($0) }
+            return unreached.map { .success($0) }
                 ?? .failure(nodeFailure ?? directFailure ?? NodeError.notFound(name, nearby: []))
         }
         return try found.get()
@@ -134,8 +135,8 @@ struct PeerSearch: Sendable {
         return .direct(destination)
     }
 
-    /// Searches among the announced peers. One that was reached before is tried at its last address as well, which is used without
-    /// an announcement too: any host can hide the announcements of others, or forge further ones (D1, D6).
+    /// Searches among the announced peers. A peer that was reached before is also tried at its last address, with or without an
+    /// announcement: any host can hide the announcements of others, or forge further ones (D1, D6).
     private func search(
         _ text: String, on node: Node, timeout: Duration, media: Set<LinkAddress.Medium>
     ) async throws -> PeerDestination {
@@ -149,23 +150,23 @@ struct PeerSearch: Sendable {
             {
                 try await Task.sleep(for: SearchTimes.announcement)
                 if (try? await node.withConnection(to: last) { _ in true }) == true { return last }
-                // The search ends before, and decides.
+                // The other search ends earlier, and its result counts.
                 try await Task.sleep(for: timeout)
                 throw CancellationError()
             })
         return lastAddress.inserted(into: found, on: media)
     }
 
-    /// Searches the mesh alone: through the running node of this machine, or through neighbours of its own. Reports that the search
+    /// Searches the mesh alone: through the running node of this machine, or else by joining the mesh. Reports that the search
     /// goes on when the peer is not found at once.
     private func resolveInMeshAlone(_ name: String, on node: Node) async throws -> Destination {
-        let isRunning = try await withRunningNode(of: machine, { _ in true }) == true
+        let isRunning = try await isNodeRunning(on: machine)
         let timeout = await isRunning ? times.limited(SearchTimes.mesh) : times.inMesh(opensRadio: node.opensRadio())
         return try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
             group.addTask {
                 try await Task.sleep(for: SearchTimes.networkFirst)
-                reportSearch(name, "in the mesh", timeout: timeout - SearchTimes.networkFirst)
+                reportSearch(name, at: "in the mesh", timeout: timeout - SearchTimes.networkFirst)
             }
             if isRunning, let found = try await resolveThroughNode(name, timeout: timeout) { return found }
             return try await resolveInMesh(name, node.joinMesh(), timeout: timeout)
@@ -176,7 +177,7 @@ struct PeerSearch: Sendable {
         let peer: MeshPeer
         let trust = (try? machine.trust.read()) ?? TrustStore()
         let ids = trust.peersListed(as: name)
-        // A peer that only a rule has accepted may have come first with the name (K2).
+        // A peer that only a rule has accepted is no contact: it may have taken the name before its owner came (K2).
         let isKnown = ids.contains { trust.isContact(claiming: $0) }
         do {
             peer = try await mesh.find(
@@ -198,8 +199,8 @@ struct PeerSearch: Sendable {
     }
 
     /// Reports that a peer was not found at once, and how long it is searched for.
-    /// - Parameter place: where it is searched for, for the report.
-    private func reportSearch(_ name: String, _ place: String = "on the network", timeout: Duration) {
+    /// - Parameter place: where the peer is searched for, as the report says it.
+    private func reportSearch(_ name: String, at place: String = "on the network", timeout: Duration) {
         guard timeout >= .milliseconds(500) else { return }
         let seconds = SearchTimes.shownSeconds(of: timeout)
         let shown = (try? machine.trust.read()).flatMap { trust in
@@ -210,7 +211,7 @@ struct PeerSearch: Sendable {
     }
 
     private func recordFound(_ id: PeerID, _ name: DisplayName, _ transport: Transport, isLocalSend: Bool = false) {
-        // Only the shell's completion and advice depend on it.
+        // Errors are ignored: only the shell's completion and advice depend on the recent peers.
         try? RecentPeers.record(
             [RecentPeers.Entry(id: id, name: name, lastSeen: SystemClock.wall(), isLocalSend: isLocalSend)], in: machine.state)
         reporter.report(.found(id, name, transport))
