@@ -42,7 +42,7 @@ struct InboxListCommand: AsyncParsableCommand {
             let all = try ReceiveHistory(in: machine.state).latestEntries()
             let entries = last.map { all.suffix($0) } ?? all[...]
             if paths {
-                let isTerminal = isatty(STDOUT_FILENO) == 1
+                let isTerminal = TerminalProperties.isTerminal(STDOUT_FILENO)
                 for entry in entries where entry.exists {
                     Console.writeResult(isTerminal ? TerminalText.path(entry.path) : entry.path)
                 }

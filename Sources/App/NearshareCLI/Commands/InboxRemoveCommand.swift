@@ -23,7 +23,7 @@ struct InboxRemoveCommand: AsyncParsableCommand {
         try await runCommand {
             let received = try ReceivedItems(of: LocalMachine())
             var failures: [ExitStatus] = []
-            // All are looked for before the first is removed: afterwards a name could mean another item.
+            // Finds all items before it removes the first one: afterwards a name could mean another item.
             var entries: [ReceiveHistory.Entry] = []
             for item in items {
                 do throws(CommandFailure) {
@@ -65,7 +65,7 @@ struct InboxRemoveCommand: AsyncParsableCommand {
         }
     }
 
-    /// The status of the command; nil where all items are removed.
+    /// The exit status of the command; nil where all items were removed.
     static func status(after failures: [ExitStatus], removedCount: Int) -> ExitStatus? {
         removedCount > 0 && !failures.isEmpty ? .partly : failures.first
     }

@@ -13,7 +13,7 @@ extension NearshareCommand {
             let list = BrowsedPeers(trust: try machine.trust.read(), reporter: TextReporter())
             Console.notice("looking for peers…")
             let settings = try machine.nodeSettings(discovery: machine.discovery())
-            // Not over Bluetooth, whose search takes longer.
+            // On the network alone: a search over Bluetooth takes longer.
             try await withNode(settings) { node in try await list.follow(node, [.network], for: .milliseconds(1500)) }
             let peers = list.proposedPeers
             let names = peers.prefix(5).map { peer in

@@ -5,7 +5,8 @@ internal import NearshareTerminal
 
 /// The QR codes and the address by which a phone joins a hotspot and opens its page.
 enum HotspotNotice {
-    /// - Parameter action: what the page is for, as the end of "open the page to …".
+    /// Shows the codes on the terminal, or emits their content as JSON.
+    /// - Parameter action: the purpose of the page, as the end of "opens a page to …".
     static func show(_ hotspot: Hotspot, _ page: PageServer, purpose action: String, to reporter: any CommandReporter) {
         let url = page.url(host: hotspot.address.description)
         let pageMembers: [String: JSONValue] = ["url": .string(url), "urls": .array([.string(url)])]
@@ -17,7 +18,7 @@ enum HotspotNotice {
         let commands = LocalMachine.hotspotFirewallCommands(interface: hotspot.plan.interface)
         if !commands.isEmpty {
             let list = commands.map { "`\($0.joined(separator: " "))`" }.joined(separator: ", ")
-            Console.notice("a firewall runs on this machine; if phones do not get in, let them in: \(list)")
+            Console.notice("a firewall runs on this machine; if phones cannot connect, run \(list)")
         }
         Console.notice("the hotspot is on; a phone may say that it has no internet: keep it connected")
         QRCodeOutput.write(

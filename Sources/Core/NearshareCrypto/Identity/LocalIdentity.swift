@@ -2,14 +2,14 @@ package import NearshareBase
 
 /// This machine's private keys: X25519 for handshakes, Ed25519 for signatures. Never printed, never logged (K8).
 package struct LocalIdentity: Sendable {
-    /// The random bytes that an identity is generated from.
+    /// The number of random bytes from which an identity is generated.
     package static let seedByteCount = AgreementPrivateKey.byteCount + SigningPrivateKey.byteCount
 
-    /// The static key of handshakes.
+    /// The X25519 key of handshakes: Noise's static key.
     package let agreementKey: AgreementPrivateKey
-    /// The key of signatures.
+    /// The Ed25519 key of signatures.
     package let signingKey: SigningPrivateKey
-    /// The fingerprint of the static key.
+    /// The fingerprint of the public agreement key.
     package let fingerprint: Fingerprint
 
     /// The reason why a key file cannot be used.
@@ -40,7 +40,7 @@ package struct LocalIdentity: Sendable {
     /// Generates an identity.
     /// - Parameter seed: ``seedByteCount`` random bytes from the kernel.
     package init(seed: [UInt8]) {
-        // Safe: a key file of another length is rejected before.
+        // Safe: callers draw `seedByteCount` bytes, and a key file of another length is rejected before.
         precondition(seed.count == Self.seedByteCount)
         // Safe: both accept any 32 bytes.
         agreementKey = try! AgreementPrivateKey(seed: seed[..<AgreementPrivateKey.byteCount], in: .guarded)
@@ -49,7 +49,7 @@ package struct LocalIdentity: Sendable {
         fingerprint = Fingerprint(of: agreementKey.publicKey)
     }
 
-    /// The short name of the static key.
+    /// The id by which peers know this machine: the beginning of the fingerprint.
     package var peerID: PeerID { fingerprint.peerID }
 
     /// Decodes a key file: `NSID`, format 1, both private keys, and the first 8 bytes of the SHA-256 of what precedes them. The
@@ -65,7 +65,7 @@ package struct LocalIdentity: Sendable {
         self.init(seed: Array(file[(Self.magic.count + 1)..<keysEnd]))
     }
 
-    /// The content of the key file.
+    /// The content of the key file, see ``init(decoding:)``.
     package var encoded: [UInt8] {
         let content =
             Self.magic + [Self.format] + agreementKey.withSecret { Array($0) } + signingKey.withSecret { Array($0) }
