@@ -50,16 +50,16 @@ import Testing
 
     @Test("an adapter that is powered off, or without an address, cannot be used") func unusable() throws {
         func objects(_ properties: BlueZ.Properties) -> BlueZ.Objects { ["/org/bluez/hci7": [BlueZ.adapter: properties]] }
-        let fine: BlueZ.Properties = ["Powered": .boolean(true), "Address": .string("00:AA:01:02:00:01")]
-        let adapter = try AdapterProperties.select(nil, in: objects(fine))
+        let usable: BlueZ.Properties = ["Powered": .boolean(true), "Address": .string("00:AA:01:02:00:01")]
+        let adapter = try AdapterProperties.select(nil, in: objects(usable))
         #expect(adapter.controllerName == "hci7" && adapter.isPowered && adapter.address.kind == .`public`)
-        var off = fine
-        off["Powered"] = .boolean(false)
-        #expect(throws: BluetoothError.poweredOff("hci7")) { try AdapterProperties.select("hci7", in: objects(off)) }
-        var bare = fine
-        bare["Address"] = nil
+        var poweredOff = usable
+        poweredOff["Powered"] = .boolean(false)
+        #expect(throws: BluetoothError.poweredOff("hci7")) { try AdapterProperties.select("hci7", in: objects(poweredOff)) }
+        var withoutAddress = usable
+        withoutAddress["Address"] = nil
         #expect(throws: BluetoothError.failed("the adapter hci7 has no address; `sudo systemctl restart bluetooth` may help")) {
-            try AdapterProperties.select("hci7", in: objects(bare))
+            try AdapterProperties.select("hci7", in: objects(withoutAddress))
         }
     }
 
@@ -75,7 +75,7 @@ import Testing
             BlueZ.name(of: device) == "dev_00_AA_01_02_00_FE" && BlueZ.name(of: "hci0") == "hci0" && BlueZ.name(of: "/") == "")
     }
 
-    @Test("errors of the bus become the reasons that users see") func errors() {
+    @Test("D-Bus errors are converted to the reasons that users see") func errors() {
         #expect(BluetoothError(DBusError(name: "org.freedesktop.DBus.Error.AccessDenied", "x")) == .notPermitted)
         #expect(BluetoothError(DBusError(name: "org.freedesktop.DBus.Error.ServiceUnknown", "x")) == .noDaemon)
         #expect(BluetoothError(DBusError(name: "org.freedesktop.DBus.Error.NameHasNoOwner", "x")) == .noDaemon)

@@ -18,7 +18,7 @@ import Testing
         #expect(lines[1] == "    two")
     }
 
-    @Test("programs get the answer of the node to each line")
+    @Test("JSON output has the node's answer to each line")
     func answers() {
         let lines = EmittedLines()
         let report = ChatReport(conversation: .publicRoom, name: "everyone", reporter: lines.reporter, showsMessages: false)

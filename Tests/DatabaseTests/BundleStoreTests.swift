@@ -8,7 +8,7 @@ import Testing
 
 /// The contract of every bundle store, checked on the in-memory form and on SQLite.
 @Suite("contract: bundle store")
-struct CarriedStoreContractTests {
+struct BundleStoreTests {
     enum Kind: CaseIterable {
         case memory
         case sqlite
@@ -23,7 +23,7 @@ struct CarriedStoreContractTests {
 
     private let scratch = ScratchFolder()
 
-    private func message(
+    private func bundle(
         _ number: UInt8, byteCount: Int = 100, from previousNode: UInt64? = nil, host: UInt64? = nil, expiry: Int64 = 1_000
     ) -> PersistedBundle {
         PersistedBundle(
@@ -34,12 +34,12 @@ struct CarriedStoreContractTests {
     @Test("bundles are returned in the order of insertion, until they are removed", arguments: Kind.allCases)
     func inAndOut(kind: Kind) throws {
         let store = try kind.store(in: scratch)
-        let all = [message(3), message(1, from: 7, host: 5), message(2, from: .max, host: .max)]
-        for one in all { try store.insert(one) }
+        let all = [bundle(3), bundle(1, from: 7, host: 5), bundle(2, from: .max, host: .max)]
+        for bundle in all { try store.insert(bundle) }
         try store.insert(all[0])
         #expect(try store.bundles() == all)
         #expect(try store.copy(of: all[1].id) == all[1].copy)
-        try store.remove([all[1].id, message(9).id])
+        try store.remove([all[1].id, bundle(9).id])
         #expect(try store.bundles() == [all[0], all[2]])
         #expect(try store.copy(of: all[1].id) == nil)
         try store.removeAll()
@@ -49,64 +49,64 @@ struct CarriedStoreContractTests {
     @Test("forwards are counted", arguments: Kind.allCases)
     func forwards(kind: Kind) throws {
         let store = try kind.store(in: scratch)
-        try store.insert(message(1))
-        try store.recordForward(of: message(1).id)
-        try store.recordForward(of: message(1).id)
-        try store.recordForward(of: message(2).id)
+        try store.insert(bundle(1))
+        try store.recordForward(of: bundle(1).id)
+        try store.recordForward(of: bundle(1).id)
+        try store.recordForward(of: bundle(2).id)
         // The next write includes them.
-        try store.recordDelivery(message(5).id, expiry: WallTime(milliseconds: 1))
+        try store.recordDelivery(bundle(5).id, expiry: WallTime(milliseconds: 1))
         #expect(try store.bundles().map(\.forwardCount) == [2])
     }
 
     @Test("expired bundles and deliveries are removed", arguments: Kind.allCases)
     func expiry(kind: Kind) throws {
         let store = try kind.store(in: scratch)
-        try store.insert(message(1, expiry: 50))
-        try store.insert(message(2, expiry: 51))
-        try store.recordDelivery(message(3).id, expiry: WallTime(milliseconds: 50))
-        try store.recordDelivery(message(4).id, expiry: WallTime(milliseconds: 60))
-        try store.recordDelivery(message(4).id, expiry: WallTime(milliseconds: 70))
+        try store.insert(bundle(1, expiry: 50))
+        try store.insert(bundle(2, expiry: 51))
+        try store.recordDelivery(bundle(3).id, expiry: WallTime(milliseconds: 50))
+        try store.recordDelivery(bundle(4).id, expiry: WallTime(milliseconds: 60))
+        try store.recordDelivery(bundle(4).id, expiry: WallTime(milliseconds: 70))
         try store.removeExpired(now: WallTime(milliseconds: 50))
-        #expect(try store.bundles().map(\.id) == [message(2).id])
+        #expect(try store.bundles().map(\.id) == [bundle(2).id])
         let delivered = try store.deliveries()
-        #expect(delivered.map(\.id) == [message(4).id] && delivered.map(\.expiry.milliseconds) == [70])
+        #expect(delivered.map(\.id) == [bundle(4).id] && delivered.map(\.expiry.milliseconds) == [70])
     }
 
     @Test("changes are applied together, in their order; a bundle beyond the quota is rejected alone", arguments: Kind.allCases)
     func changes(kind: Kind) throws {
         let store = try kind.store(in: scratch, BundleStoreQuota(byteCount: 250))
         let rejected = try store.apply([
-            .insert(message(1)), .insert(message(2)), .insert(message(3)), .remove(message(1).id), .insert(message(4)),
-            .recordDelivery(message(5).id, expiry: WallTime(milliseconds: 9)),
+            .insert(bundle(1)), .insert(bundle(2)), .insert(bundle(3)), .remove(bundle(1).id), .insert(bundle(4)),
+            .recordDelivery(bundle(5).id, expiry: WallTime(milliseconds: 9)),
         ])
-        #expect(rejected == [message(3).id])
-        #expect(try store.bundles().map(\.id) == [message(2).id, message(4).id])
-        #expect(try store.contains(message(2).id) && !store.contains(message(1).id))
-        #expect(try store.deliveries().map(\.id) == [message(5).id])
+        #expect(rejected == [bundle(3).id])
+        #expect(try store.bundles().map(\.id) == [bundle(2).id, bundle(4).id])
+        #expect(try store.contains(bundle(2).id) && !store.contains(bundle(1).id))
+        #expect(try store.deliveries().map(\.id) == [bundle(5).id])
     }
 
     @Test("B5: each previous node is limited to its share, and all together to the quota", arguments: Kind.allCases)
     func quota(kind: Kind) throws {
         let store = try kind.store(in: scratch, BundleStoreQuota(byteCount: 1_000, byteCountPerPreviousNode: 400))
-        for number in 0..<4 { try store.insert(message(UInt8(number), from: 1)) }
-        #expect(throws: StorageError.self) { try store.insert(message(10, from: 1)) }
-        #expect(throws: StorageError.self) { try store.insert(message(10, byteCount: 401, from: 2)) }
-        for number in 20..<24 { try store.insert(message(UInt8(number), from: 2)) }
-        for number in 30..<32 { try store.insert(message(UInt8(number))) }
+        for number in 0..<4 { try store.insert(bundle(UInt8(number), from: 1)) }
+        #expect(throws: StorageError.self) { try store.insert(bundle(10, from: 1)) }
+        #expect(throws: StorageError.self) { try store.insert(bundle(10, byteCount: 401, from: 2)) }
+        for number in 20..<24 { try store.insert(bundle(UInt8(number), from: 2)) }
+        for number in 30..<32 { try store.insert(bundle(UInt8(number))) }
         do {
-            try store.insert(message(40))
+            try store.insert(bundle(40))
             Issue.record("more than the quota was accepted")
         } catch {
             #expect(error.code == .overLimit)
         }
-        try store.remove([message(0).id])
-        try store.insert(message(41))
+        try store.remove([bundle(0).id])
+        try store.insert(bundle(41))
         #expect(try store.bundles().count == 10)
     }
 }
 
-@Suite("bundles on disk")
-struct SQLiteCarriedStoreTests {
+@Suite("bundles in SQLite")
+struct SQLiteBundleStoreTests {
     private let scratch = ScratchFolder()
 
     @Test("K8: the files are accessible to the user alone, even if an earlier one was not, and no symbolic link is followed")
@@ -156,7 +156,7 @@ struct SQLiteCarriedStoreTests {
                 return stat(scratch(name), &status) == 0 ? sum + Int(status.st_size) : sum
             }
         }
-        // The number that a router accepts, of a size of which one fits into a page.
+        // The number of bundles that a router accepts, of a size of which one fits into a page of SQLite.
         let (count, acknowledgementCount) = ((3 << 19) / (1_950 + 113), 500)
         var stored: [BundleID] = []
         var largest = 0
@@ -180,7 +180,7 @@ struct SQLiteCarriedStoreTests {
         }
         #expect(try store.bundles().count == count + acknowledgementCount)
         #expect(largest > 2 << 20 && largest < 4 << 20, "\(largest)")
-        // Those that expire last are recorded.
+        // The deliveries that expire last stay recorded.
         let deliveries = try store.deliveries().map(\.expiry.milliseconds)
         #expect((7_168...8_192).contains(deliveries.count) && deliveries.min() == Int64(9_000 - deliveries.count))
     }
@@ -191,7 +191,7 @@ struct SQLiteCarriedStoreTests {
             .write(to: URL(filePath: scratch("carried.sqlite")))
         do {
             _ = try SQLiteBundleStore(directory: scratch.path)
-            Issue.record("it was opened")
+            Issue.record("the damaged file was opened")
         } catch {
             #expect(error.description.contains("damaged"))
         }
@@ -199,7 +199,7 @@ struct SQLiteCarriedStoreTests {
 
     @Test("everything that was confirmed is stored after kill -9", arguments: 1...5)
     func killed(round: Int) throws {
-        let probe = Bundle.testProducts + "/bundle-store-probe"
+        let probe = TestProducts.directory + "/bundle-store-probe"
         var pipes: [Int32] = [0, 0]
         #expect(pipe(&pipes) == 0)
         var actions = posix_spawn_file_actions_t()
@@ -224,21 +224,21 @@ struct SQLiteCarriedStoreTests {
             output += block[..<count]
         }
         waitpid(pid, nil, 0)
-        let lines = output.prefix { _ in true }.split(separator: UInt8(ascii: "\n"))
+        let lines = output.split(separator: UInt8(ascii: "\n"))
         let confirmed = lines.compactMap { Int(String(decoding: $0, as: UTF8.self)) }.max() ?? 0
         #expect(confirmed >= 40 * round)
-        let kept = try SQLiteBundleStore(directory: scratch.path).bundles()
+        let stored = try SQLiteBundleStore(directory: scratch.path).bundles()
         // One more may have been stored without having been confirmed.
-        #expect(kept.count >= confirmed && kept.count <= confirmed + 1)
-        for (index, message) in kept.enumerated() {
-            #expect(message.copy == [UInt8](repeating: UInt8(truncatingIfNeeded: index + 1), count: 700))
+        #expect(stored.count >= confirmed && stored.count <= confirmed + 1)
+        for (index, bundle) in stored.enumerated() {
+            #expect(bundle.copy == [UInt8](repeating: UInt8(truncatingIfNeeded: index + 1), count: 700))
         }
     }
 }
 
-private enum Bundle {
-    /// Where SwiftPM puts what it builds, beside the tests themselves.
-    static var testProducts: String {
+/// The executables that SwiftPM has built beside the tests.
+private enum TestProducts {
+    static var directory: String {
         let own = CommandLine.arguments[0]
         let executable = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? own
         for argument in [own, executable] + CommandLine.arguments

@@ -1,7 +1,7 @@
 """Two users who meet over Bluetooth agree on a hotspot, through the real BlueZ and the real NetworkManager: one makes the
-network, the other one joins it, and the file goes through the air there.
+network, the other one joins it, and the file is transferred over emulated Wi-Fi.
 
-Each has a Bluetooth controller, a Wi-Fi device, a network of their own to leave, and a NetworkManager. Ben's are in a network
+Each user has a Bluetooth controller, a Wi-Fi device, a network to leave, and a NetworkManager. Ben's are in a network
 namespace, as on another machine; only bluetoothd is the same for both (two_buses.py, bluetooth_sockets.c)."""
 
 import contextlib
@@ -54,7 +54,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 @contextlib.contextmanager
 def reading(terminal):
-    """Reads what a terminal shows meanwhile: a program stops at a terminal that is full."""
+    """Reads the output of a terminal in the background: a program whose terminal is full stops."""
     is_over = threading.Event()
 
     def read():
@@ -88,11 +88,11 @@ class OtherMachine(Phone):
         self.variables = os.environ | {"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={self.own_bus}"}
         self.start("/sbin/wpa_supplicant", "-u", env=self.variables)
         self.start(*hotspot.DISPATCHER, env=self.variables)
-        # Which tells its story where the log is.
+        # With --debug it stays in the foreground and logs to standard error, where the log of the test is.
         manager = f"/usr/sbin/NetworkManager --debug --config {configuration}"
         self.start("unshare", "--mount", "sh", "-e", "-c", PREPARE + manager, env=self.variables)
         self.serve_bluetooth()
-        # As the user, whose credentials the buses check.
+        # The proxy runs as the user, whose credentials the buses check.
         self.folder.chmod(0o777)
         machine = "/run/dbus/system_bus_socket"
         self.processes.append(
@@ -101,7 +101,7 @@ class OtherMachine(Phone):
         wait_until(self.bus.exists, "the bus of both", TIMEOUT)
 
     def serve_bluetooth(self):
-        """Gives Bluetooth sockets to programs in the namespace, where the kernel has none."""
+        """Passes Bluetooth sockets to programs in the namespace, where the kernel has none."""
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listener.bind(str(self.sockets))
         self.sockets.chmod(0o666)
@@ -109,12 +109,12 @@ class OtherMachine(Phone):
 
         def serve():
             while True:
-                link, _ = listener.accept()
-                with link:
-                    kind, protocol = memoryview(link.recv(8)).cast("i")
+                connection, _ = listener.accept()
+                with connection:
+                    kind, protocol = memoryview(connection.recv(8)).cast("i")
                     # This Python may be built without this family.
                     made = LIBC.socket(socket.AF_BLUETOOTH if hasattr(socket, "AF_BLUETOOTH") else 31, kind, protocol)
-                    socket.send_fds(link, [b"."], [made])
+                    socket.send_fds(connection, [b"."], [made])
                     os.close(made)
 
         threading.Thread(target=serve, daemon=True).start()
@@ -146,6 +146,8 @@ class OtherPeer(RadioPeer):
 
 
 class TransferStory(RadioStory):
+    """anna, on this machine in the network "Office", sends to ben, on the other machine in the network "Home"."""
+
     has_network = True
 
     @classmethod
@@ -162,7 +164,7 @@ class TransferStory(RadioStory):
         cls.office, cls.home = Phone("office", "wlan2", cls.shared), Phone("home", "wlan3", cls.shared)
         cls.office.serve("Office", hotspot.SECRET)
         cls.home.serve("Home", hotspot.SECRET)
-        # Before this machine's NetworkManager sees the device.
+        # Started before this machine's NetworkManager, which would take ben's device.
         cls.other = OtherMachine("wlan1")
         hotspot.RULES.parent.mkdir(parents=True, exist_ok=True)
         hotspot.RULES.write_text(hotspot.RULE)
@@ -187,7 +189,7 @@ class TransferStory(RadioStory):
             command = ["nmcli", "connection", "add", *profile, *security, *options]
 
             def is_added(command=command, variables=variables, nmcli=nmcli, name=name):
-                # On a starved machine it was seen to crash, after it had added the profile.
+                # nmcli has crashed on a busy machine after it had added the profile, so its status does not count.
                 output(*command, env=variables)
                 return name in nmcli("--fields", "name,type", "connection", "show")
 
@@ -211,19 +213,19 @@ class TransferStory(RadioStory):
             active = cls.other.nmcli("--fields", "name,device", "connection", "show", "--active")
             return active.get("Home") == "wlan1" and "SSID: Home" in cls.other.run("iw", "dev", "wlan1", "link")
 
-        wait_until(is_home, "the connection to the home of ben", TIMEOUT)
+        wait_until(is_home, "ben's connection to Home", TIMEOUT)
 
     def people(self):
         super().people()
         self.ben = OtherPeer(self.place / "ben", self.ben.adapter, self.other)
 
     def send(self, file):
-        """anna's send, which has her device leave the office."""
+        """Starts a send by anna, for which her device leaves its network."""
         arguments = ["--to", "ben", "--via", "bluetooth", "--timeout", "120"]
         return self.anna.start("send", file, *arguments, "--hotspot", "--leave-wifi", "--json")
 
-    def await_turn(self, sending, receiving):
-        """Waits until a send goes on one way or the other. Returns whether that is the hotspot."""
+    def await_path(self, sending, receiving):
+        """Waits until it is decided on which path a send continues. Returns whether that is the hotspot, not Bluetooth."""
 
         def is_decided(event):
             return event["state"] in ("active", "abandoned")
@@ -234,13 +236,13 @@ class TransferStory(RadioStory):
             print(sending.story(), file=sys.stderr)
             raise
         if event["state"] == "abandoned":
-            # On a starved machine the access point does not start every time.
+            # On a busy machine the access point does not start every time.
             self.assertIn(event["reason"], ("failed", "timed_out"), sending.story())
             print(sending.story(), receiving(), file=sys.stderr)
         return event["state"] == "active"
 
-    def forget_what_arrived(self):
-        """Has an attempt begin the file anew: a few attempts would carry all of it over Bluetooth."""
+    def remove_received_content(self):
+        """Makes an attempt begin the file anew: over a few attempts Bluetooth would carry all of it."""
         shutil.rmtree(self.ben.inbox, ignore_errors=True)
 
     def assertEverythingIsBack(self):
@@ -252,7 +254,7 @@ class TransferStory(RadioStory):
     def test_N18_both_users_agree_the_file_goes_through_the_air_and_both_are_back(self):
         file = self.file("disk.img", SIZE)
         for _ in range(ATTEMPTS):
-            self.forget_what_arrived()
+            self.remove_received_content()
             command = self.ben.command("receive", "--name", "ben", "--no-localsend", "--inbox", self.ben.inbox)
             command = [word for word in command if word != "-vv"]
             ben = Terminal(self.ben, *command, columns=80, rows=24)
@@ -267,7 +269,7 @@ class TransferStory(RadioStory):
                 before = self.other.received_byte_count()
                 ben.press("y\r")
                 with reading(ben):
-                    is_moved = self.await_turn(sending, lambda ben=ben: ben.text[-2000:])
+                    is_moved = self.await_path(sending, lambda ben=ben: ben.text[-2000:])
                 if not is_moved:
                     sending.signal(INTERRUPT)
                     sending.end(TIMEOUT)
@@ -282,11 +284,10 @@ class TransferStory(RadioStory):
                 offset = [event["offset"] for event in sending.events if event["event"] == "resumed"][-1]
                 self.assertGreater(self.other.received_byte_count() - before, SIZE - offset)
                 paths = [event["via"] for event in sending.events if event["event"] == "inviting"]
-                # Before that Linux breaks the Bluetooth link now and then, and the hotspot is asked for once more.
+                # Linux sometimes breaks the Bluetooth link; then the sender invites again, and asks for the hotspot again.
                 self.assertEqual(["bluetooth"] * (len(paths) - 1) + ["lan"], paths)
                 self.assertGreater(len(paths), 1)
-                steps = [event for event in sending.events if event["event"] == "hotspot_state"]
-                steps = steps[-4:]
+                steps = [event for event in sending.events if event["event"] == "hotspot_state"][-4:]
                 self.assertEqual(["asking", "starting", "active", "ended"], [step["state"] for step in steps])
                 self.assertTrue(re.fullmatch(r"nearshare-[0-9a-z]+", steps[2]["name"]), steps)
                 self.assertEqual(("wlan0", "Office"), (steps[3]["interface"], steps[3]["replaced"]))
@@ -295,7 +296,7 @@ class TransferStory(RadioStory):
             finally:
                 ben.close()
                 self.await_own_networks()
-        self.fail(f"{ATTEMPTS} times there was no network")
+        self.fail(f"the hotspot did not start in {ATTEMPTS} attempts")
 
     def test_A15_N17_a_friend_needs_no_answer_and_a_kill_of_both_puts_everything_back(self):
         ben = self.ben.receive("--no-localsend", name="ben")
@@ -307,10 +308,10 @@ class TransferStory(RadioStory):
         self.assertCode(0, self.ben.run("friends", "add", "--unverified", fingerprint))
         file = self.file("disk.img", SIZE)
         for _ in range(ATTEMPTS):
-            self.forget_what_arrived()
+            self.remove_received_content()
             ben = self.ben.receive("--no-localsend", "--leave-wifi", accept="friends", name="ben")
             sending = self.send(file)
-            if self.await_turn(sending, ben.story):
+            if self.await_path(sending, ben.story):
                 sending.wait_for("resumed", timeout=TIMEOUT)
                 for process in (sending, ben):
                     process.signal(signal.SIGKILL)
@@ -323,7 +324,7 @@ class TransferStory(RadioStory):
                 process.signal(INTERRUPT)
                 process.end(TIMEOUT)
             self.await_own_networks()
-        self.fail(f"{ATTEMPTS} times there was no network")
+        self.fail(f"the hotspot did not start in {ATTEMPTS} attempts")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ def text(content):
 
 
 def padded(content, secret):
+    """The plaintext of a sealed body: the secret of the hash lock, the length and the content, padded by Padmé (PROTOCOL.md,
+    section 13)."""
     payload = secret + struct.pack(">H", len(content)) + content
     size = max(len(payload), 96)
     exponent = size.bit_length() - 1
@@ -39,14 +41,16 @@ def padded(content, secret):
 
 
 class Bundle:
-    """A bundle with its signature. Without `to`, the public keys of its destination, it is readable, for an endpoint ID or for
-    everyone."""
+    """A bundle with its signature. `to` holds the public keys of the destination, for which the body is sealed. Without `to`
+    the body is readable, and the bundle is for the endpoint ID `destination`, or for everyone."""
 
     def __init__(self, content, sender, signing, to=None, created=None, time_to_live=WEEK, hop_limit=250, destination=b""):
         created = int(time.time() * 1000) if created is None else created
         self.secret = os.urandom(16)
         flags = HAS_DESTINATION | HAS_LOCK | SEALED if to else HAS_DESTINATION if destination else 0
-        header = struct.pack(">BBHIHHBQ", 1, flags, hop_limit, time_to_live, 15_000, 1_000, 50, created)
+        sharing_time, maximum_propagation, tracklist_limit = 15_000, 1_000, 50
+        limits = (hop_limit, time_to_live, sharing_time, maximum_propagation, tracklist_limit)
+        header = struct.pack(">BBHIHHBQ", 1, flags, *limits, created)
         header += public_bytes(signing) + destination
         if to:
             noise_key, signing_key = to
@@ -58,7 +62,7 @@ class Bundle:
         self.signature = signing.sign(b"nearshare carried message" + self.bytes)
 
     def copy(self, hop_count=1, mode=EPIDEMIC):
-        """The payload of the packet that carries it over a link."""
+        """The payload of the packet that carries a copy of the bundle over a link."""
         return struct.pack(">BHBB", COPY, hop_count, mode, 0) + self.bytes + self.signature
 
 

@@ -19,7 +19,7 @@ struct InputReaderTests {
         return ioctl(descriptor, UInt(FIONREAD), &count) == 0 && count > 0
     }
 
-    @Test("an input is read to its limit, and the rest to its end")
+    @Test("an input is read up to the limit, and what is left by the next read")
     func limit() throws {
         let ends = try pipe()
         defer { close(ends.reading) }
@@ -29,12 +29,12 @@ struct InputReaderTests {
         #expect(try InputReader.read(ends.reading, upTo: 100) == Array("wo".utf8))
     }
 
-    @Test("an input that comes in parts is read to its end, also from a non-blocking pipe", arguments: [false, true])
+    @Test("an input that arrives in parts is read to its end, also from a non-blocking pipe", arguments: [false, true])
     func parts(isNonBlocking: Bool) async throws {
         let ends = try pipe()
         defer { close(ends.reading) }
         if isNonBlocking { #expect(fcntl(ends.reading, F_SETFL, O_NONBLOCK) == 0) }
-        let writing = try BlockingThread.start {
+        let writer = try BlockingThread.start {
             for part in ["one", "two"] {
                 _ = write(ends.writing, part, part.utf8.count)
                 // The next part follows when this one has been read.
@@ -42,9 +42,9 @@ struct InputReaderTests {
             }
             close(ends.writing)
         }
-        let read = try await BlockingThread.run { Result { try InputReader.read(ends.reading, upTo: 100) } }
-        await writing.join()
-        #expect(try read.get() == Array("onetwo".utf8))
+        let content = try await BlockingThread.run { Result { try InputReader.read(ends.reading, upTo: 100) } }
+        await writer.join()
+        #expect(try content.get() == Array("onetwo".utf8))
     }
 
     @Test("a directory is an error, not an empty input")
@@ -55,7 +55,7 @@ struct InputReaderTests {
         #expect(error?.code == EISDIR)
     }
 
-    @Test("a text has the limit without the newline at its end")
+    @Test("the newline at the end of a text does not count towards its limit")
     func text() throws {
         func text(_ input: String) throws -> String {
             try InputReader.text(of: Array(input.utf8), upTo: 4, tooLong: "too long")

@@ -19,7 +19,7 @@ struct LastAddressTests {
         try RecentPeers.recordAddress(Self.last, of: peer.id, in: user.machine.state)
     }
 
-    @Test("D1: it is tried first where it is announced, and after the first announced one otherwise")
+    @Test("D1: the last address is tried first where it is announced, and after the first announced one otherwise")
     func inserted() throws {
         let (ada, bea) = (try stage.user("ada"), try stage.user("bea"))
         try reach(bea, by: ada)
@@ -36,13 +36,13 @@ struct LastAddressTests {
         #expect(addresses([Self.other, Self.last]) == [Self.last, Self.other])
         #expect(addresses([Self.last]) == [Self.last])
         #expect(addresses([]) == [Self.last])
-        // Another peer, another medium, and a device whose address is no nearshare peer's.
+        // Not for another peer, on another medium, or for a LocalSend device.
         #expect(addresses([Self.other], of: ada.id) == [Self.other])
         #expect(addresses([Self.other], on: [.bluetooth]) == [Self.other])
         #expect(addresses([Self.other], isLocalSend: true) == [Self.other])
     }
 
-    @Test("K2: without an announcement it is that of a known key alone, by its id, or by a name of one peer")
+    @Test("K2: without an announcement, a last address is used for a known key only, by its id or by a name of one peer")
     func destination() throws {
         let (ada, bea, cleo) = (try stage.user("ada"), try stage.user("bea"), try stage.user("cleo"))
         let lastAddress = LastAddress(on: ada.machine)

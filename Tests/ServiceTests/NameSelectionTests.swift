@@ -7,7 +7,7 @@ import Testing
 
 @Suite("the peers that a text selects, by the same rules nearby and in lists")
 struct NameSelectionTests {
-    /// A peer by the number of its key, the name that it claims, and the one that the user has given it.
+    /// A peer: the number of its key, the name that it claims, and the name that the user has given it.
     private struct Peer {
         let number: UInt8
         let claimed: String
@@ -49,7 +49,7 @@ struct NameSelectionTests {
         }
     }
 
-    /// The peers that are selected in a list, where each is under the name by which the user knows it.
+    /// The peers that are selected in a list, where each has the name by which the user knows it.
     private func listed(_ row: Row) throws -> Set<PeerID> {
         let keys = try row.peers.map { peer in
             NamedKey(
@@ -77,7 +77,7 @@ struct NameSelectionTests {
         ])
     }
 
-    @Test("K2: a name that imitates an id selects no peer in any form, and leaves its owner its other names")
+    @Test("K2: a name that imitates an id selects no peer in any form; its bearer is selected by its other names")
     func imitatedID() throws {
         let id = try fingerprint(1).peerID.hex
         for name in [id, id.uppercased()] {
@@ -93,7 +93,7 @@ struct NameSelectionTests {
                 Row(text: String(repeating: "02", count: 8), peers: [owner, impostor], selected: [2]),
             ])
         }
-        // Its own id as its name hides no peer.
+        // A peer that claims its own id as its name is selected by the id, by its beginning and with the tag.
         let own = Peer(1, id)
         try check([
             Row(text: id, peers: [own], selected: [1]), Row(text: "0101", peers: [own], selected: [1]),
@@ -118,17 +118,17 @@ struct NameSelectionTests {
         ])
     }
 
-    @Test("K2: where a peer that the user knows by the text is away, none is selected whose name only begins so")
+    @Test("K2: where a peer that the user knows by the text is away, no peer is selected whose name only begins with it")
     func away() throws {
         let peers = [Peer(2, "annabel"), Peer(3, "annalise")]
         try check([
             Row(text: "anna", peers: [peers[0]], away: [1], selected: []),
             Row(text: "anna", peers: peers, away: [1], selected: []),
             Row(text: "annab", peers: peers, selected: [2]),
-            // Whether the owner of the name is meant is decided by the trust in both.
+            // A whole name is selected. Whether the owner is meant instead is decided later, by the trust in both.
             Row(text: "anna", peers: peers + [Peer(4, "anna")], away: [1], selected: [4]),
         ])
-        // A list knows which of two names the user has given.
+        // A list knows that the user has given the peer another name.
         #expect(try listed(Row(text: "anna", peers: [Peer(2, "anna", given: "Mal")], away: [1], selected: [])).isEmpty)
     }
 
