@@ -57,7 +57,7 @@ struct InboxListCommand: AsyncParsableCommand {
             output.reporter.emit("waiting", for: pending, members: Self.jsonMembers) {
                 for item in pending {
                     let reason = item.insufficientSpace.map { free in
-                        ", which has \(free.formattedByteCount) free, and \(item.byteCount.formattedByteCount) are needed"
+                        ", which has \(free.formattedByteCount) free of the \(item.byteCount.formattedByteCount) needed"
                     }
                     Console.writeResult("waits for the inbox\(reason ?? ""): \(TerminalText.path(item.path))")
                 }
