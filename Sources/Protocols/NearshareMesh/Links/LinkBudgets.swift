@@ -8,13 +8,14 @@ internal import NearshareBase
 /// the same source send: behind one address there may be several nodes. The beginning of a link costs nothing: the link that had the
 /// share before may have used it up.
 ///
-/// Where a source has several links, work that costs processor time or writes to the disk (``LinkWork/isExpensive``) is charged to the common account also
-/// when a share pays for it, up to a debt of one second. So all links together exceed the rate by their bursts alone: they cause 5,000
-/// frames, 600 checks of short signatures of all kinds, 200 pieces of long payloads and 8 MiB of inflated bytes a second, rather than
-/// twice as many. Each link keeps its share, and a source's only link, such as that of a relay, all that it had. Honest links need much
-/// less than one rate: a stream carries 50 fragments a second, a store that is brought some 650 bundles of 200 bytes, and the file of
-/// one neighbour adds 2.3 MiB a second when it is text of which a quarter is left. Bytes that are read, and what is relayed for known
-/// peers, are not charged twice: twelve files at once, at 0.8 MB a second each, need more than one rate.
+/// Where a source has several links, work that costs processor time or writes to the disk (``LinkWork/isExpensive``) is charged to
+/// the common account also when a share pays for it, up to a debt of one second. So all links together exceed the rate by their
+/// bursts alone: they cause 5,000 frames, 600 checks of short signatures of all kinds, 200 pieces of long payloads and 8 MiB of
+/// inflated bytes a second, rather than twice as many. Each link keeps its share, and a source's only link, such as that of a
+/// relay, all that it had. Honest links need much less than one rate: a stream carries 50 fragments a second, a store that is
+/// brought some 650 bundles of 200 bytes, and the file of one neighbour adds 2.3 MiB a second when it is text of which a quarter is
+/// left. Bytes that are read, and what is relayed for known peers, are not charged twice: twelve files at once, at 0.8 MB a second
+/// each, need more than one rate.
 ///
 /// All sources whose neighbours are no contacts have one more full rate in common, of the work that costs processor time, of texts and
 /// of what is relayed to everyone unchecked (``LinkWork/isSharedByUnknown``): addresses cost little, so twelve of them cause about as

@@ -17,7 +17,7 @@ package struct MeshRouter: Sendable {
     ///
     /// Each rate is that of one source of links (``MeshLinkSource``). Each link has 1/12 of it to itself, and all links of the
     /// source have one full rate in common. So a single link never exceeds 13/12 of the rate, and a source never twice the rate. Where
-    /// work costs processor time, a source exceeds the rate by its bursts only. See ``LinkBudgets``.
+    /// work costs processor time or writes to the disk, a source exceeds the rate by its bursts only. See ``LinkBudgets``.
     package struct Settings: Sendable {
         package var assembly = FragmentAssembler.Limits()
         /// Sustained frames per second accepted from one source (token-bucket rate).
