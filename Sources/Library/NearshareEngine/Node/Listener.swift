@@ -55,7 +55,8 @@ public struct Listener: Sendable {
     /// Up to 16 invitations are judged at the same time, so that one whose question is not answered holds up no other; further
     /// ones wait. An invitation is accepted when the reader asks for the next session. One that cannot be accepted any more is
     /// skipped: it was withdrawn or has expired, the session is full or over on this node, or another process takes part in
-    /// sessions with the identity of the user. When the reader ends, what it has not accepted is declined.
+    /// sessions with the identity of the user. When the reader ends, those that it has judged or was judging are declined, and the
+    /// others wait for the next reader.
     /// - Throws: ``SessionError/invalidParameter(_:)`` for settings out of their bounds.
     public func sessions(
         _ policy: InvitationPolicy, settings: SessionSettings = SessionSettings()

@@ -63,7 +63,8 @@ struct AcceptedSessions: AsyncSequence, Sendable {
                     await group.next()
                     openCount -= 1
                 }
-                guard let invitation = await invitations.dequeue() else { break }
+                // Those that wait are for the next reader.
+                guard !Task.isCancelled, let invitation = await invitations.dequeue() else { break }
                 openCount += 1
                 group.addTask { await judge(invitation, into: allowed) }
             }
