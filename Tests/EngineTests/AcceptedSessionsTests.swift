@@ -49,4 +49,25 @@ import Testing
         answer.fulfil(true)
         #expect(invitations.count == 4)
     }
+
+    @Test(
+        "R11: an invitation that the user declines counts as a question, and one that a rule declines does not",
+        arguments: [true, false])
+    func declinedQuestions(_ asksUser: Bool) async throws {
+        let limiter = SharedPromptLimiter { MonotonicInstant(nanoseconds: 0) }
+        let path = PromptRateLimiter.Path.link(LinkAddress(host: "10.0.0.1", port: 1))
+        let inviting = try peer(1)
+        let invitations = AsyncQueue<SessionInvitation>()
+        for _ in 0..<PromptRateLimiter.maximumCountPerSource {
+            let prompt = try #require(limiter.admit(inviting, on: path))
+            invitations.enqueue(try invitation(of: inviting, prompt: prompt))
+        }
+        invitations.finish()
+        let policy = InvitationPolicy(isProof: true, asksUser: asksUser) { _ in false }
+        let sessions = AcceptedSessions(invitations: invitations, policy: policy, settings: SessionSettings())
+        for await _ in sessions { Issue.record("a session was joined") }
+        #expect(refusals.count == PromptRateLimiter.maximumCountPerSource)
+        let further = limiter.admit(inviting, on: path)
+        #expect((further == nil) == asksUser)
+    }
 }

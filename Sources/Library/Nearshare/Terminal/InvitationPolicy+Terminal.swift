@@ -5,7 +5,7 @@ internal import NearshareInterfaces
 extension InvitationPolicy {
     /// Asks the user at the terminal, with the peer's name and the short code that its user sees as well. Declines without a
     /// terminal, and when the link ends before a code is agreed on.
-    public static let askAtTerminal = InvitationPolicy(isProof: true) { invitation in
+    public static let askAtTerminal = InvitationPolicy(isProof: true, asksUser: true) { invitation in
         guard let code = await invitation.shortCode else { return false }
         let name = invitation.peer.name.shown
         return await firstResult(

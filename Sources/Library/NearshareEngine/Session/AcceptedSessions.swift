@@ -41,7 +41,8 @@ struct AcceptedSessions: AsyncSequence, Sendable {
 
     private enum Verdict: Sendable {
         case allowed(asksTrust: Bool)
-        case refused(SessionRefusal)
+        /// - Parameter isPrompted: whether the user was asked, so that it counts as a question (R11).
+        case refused(SessionRefusal, isPrompted: Bool)
         /// The invitation is over, or the reader has gone.
         case undecided
     }
@@ -83,7 +84,8 @@ struct AcceptedSessions: AsyncSequence, Sendable {
             })
         switch verdict {
         case .allowed(let asksTrust): allowed.enqueue((invitation, asksTrust))
-        case .refused(let reason): invitation.declineUnprompted(reason)
+        case .refused(let reason, isPrompted: true): invitation.decline(reason)
+        case .refused(let reason, isPrompted: false): invitation.declineUnprompted(reason)
         // A closure of the program may hold the invitation for longer.
         case .undecided: invitation.decline()
         }
@@ -91,18 +93,18 @@ struct AcceptedSessions: AsyncSequence, Sendable {
 
     private func verdict(on invitation: SessionInvitation) async -> Verdict {
         guard let isAccepted = await policy.accepts(invitation) else { return .undecided }
-        guard isAccepted else { return .refused(.declined) }
+        guard isAccepted else { return .refused(.declined, isPrompted: policy.asksUser) }
         if policy.isProof { return .allowed(asksTrust: false) }
         guard let code = await invitation.shortCode else { return .undecided }
         let check = IdentityCheck(peer: invitation.peer, shortCode: code, voucher: nil)
         guard let verdict = await settings.trust.evaluate(check) else { return .undecided }
         switch verdict {
         case .trusted: return .allowed(asksTrust: false)
-        case .untrusted: return .refused(.untrusted)
+        case .untrusted: return .refused(.untrusted, isPrompted: false)
         case .ask(nil): return .allowed(asksTrust: true)
         case .ask(let user?):
             guard let isSame = await untilCancelled({ await user(check) }) else { return .undecided }
-            return isSame ? .allowed(asksTrust: false) : .refused(.untrusted)
+            return isSame ? .allowed(asksTrust: false) : .refused(.untrusted, isPrompted: true)
         }
     }
 }

@@ -134,11 +134,17 @@ public struct InvitationPolicy: Sendable {
     private let rule: @Sendable (SessionInvitation) async -> Bool
     /// The rule identifies the peer, so the trust policy is not consulted.
     let isProof: Bool
+    /// Whether the rule asks the user: an invitation that it declines counts as a question then (R11).
+    let asksUser: Bool
 
-    /// - Parameter isProof: whether the rule identifies the peer, so that the trust policy is not consulted.
-    package init(isProof: Bool, _ accepts: @escaping @Sendable (SessionInvitation) async -> Bool) {
+    /// - Parameters:
+    ///   - isProof: whether the rule identifies the peer, so that the trust policy is not consulted.
+    ///   - asksUser: whether the rule asks the user.
+    package init(
+        isProof: Bool, asksUser: Bool = false, _ accepts: @escaping @Sendable (SessionInvitation) async -> Bool
+    ) {
         rule = accepts
-        self.isProof = isProof
+        (self.isProof, self.asksUser) = (isProof, asksUser)
     }
 
     /// Applies the rule to an invitation.
