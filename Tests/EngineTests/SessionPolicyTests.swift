@@ -266,4 +266,51 @@ import Testing
             #expect(throws: SessionError.self) { _ = try listener.sessions(.friends, settings: wrong) }
         }
     }
+
+    /// The reason why no answer about a key is needed any more.
+    enum Ending: CaseIterable {
+        case leaving
+        case cancelling
+    }
+
+    @Test(
+        "a closure about a key is cancelled when the session is over or its node is cancelled, and the key is not refused",
+        arguments: Ending.allCases)
+    func unneededAnswer(_ ending: Ending) async throws {
+        let network = TestNetwork(.memory)
+        let (asked, isCancelled, answer) = (Promise<Bool>(), Promise<Bool>(), Promise<Bool>())
+        let port = Promise<UInt16>()
+        try await withNode(network.settings(0)) { host in
+            let guest = Task {
+                try await withNode(network.settings(1)) { guest in
+                    var settings = SessionSettings()
+                    settings.trust = TrustPolicy { _ in
+                        asked.fulfil(true)
+                        _ = await answer.value
+                        isCancelled.fulfil(Task.isCancelled)
+                        return false
+                    }
+                    let listener = try guest.listen()
+                    port.fulfil(listener.port)
+                    let invitation = try #require(await listener.sessionInvitations.first { _ in true })
+                    let joined = try invitation.accept(settings, asksTrust: true)
+                    _ = await asked.value
+                    if ending == .leaving { await joined.leave() }
+                    // Until the task is cancelled.
+                    _ = await answer.value
+                }
+            }
+            let listeningPort = try #require(await port.value)
+            let destination = network.destination(1, listeningPort)
+            let session = try host.startSession(TestNetwork.trusting)
+            async let outcome = #expect(throws: SessionError.self) { try await session.invite(destination) }
+            _ = await asked.value
+            if ending == .cancelling { guest.cancel() }
+            #expect(await isCancelled.value == true)
+            let error = await outcome
+            if case .untrusted? = error { Issue.record("the key was refused") }
+            guest.cancel()
+            try await guest.value
+        }
+    }
 }

@@ -473,22 +473,34 @@ extension Node {
     ) async -> Bool {
         guard let code = await incoming.shortCode.value ?? nil else { return false }
         let decision: Decision = await firstResult(
-            of: {
+            of: { () -> Decision in
                 let check = IdentityCheck(peer: peer, shortCode: code.description, voucher: voucher)
-                return await session.evaluate(check) ? Decision.trusted : Decision.untrusted
+                let isTrusted = await session.evaluate(check)
+                // A task that is cancelled has no answer.
+                if Task.isCancelled { return .over }
+                if session.isOver { return .sessionOver }
+                return isTrusted ? .trusted : .untrusted
             },
-            { [clock = settings.clock] in
+            { () -> Decision in
+                // nil when this task is cancelled.
+                await session.ended == nil ? .over : .sessionOver
+            },
+            { [clock = settings.clock] () -> Decision in
                 // The user's answer is no longer needed, or too late.
                 guard let expiry else {
                     _ = await incoming.over.value
-                    return Decision.over
+                    return .over
                 }
-                return await incoming.over.isFulfilled(within: expiry - clock()) ? Decision.over : Decision.late
+                let isOver = await incoming.over.isFulfilled(within: expiry - clock())
+                return isOver || Task.isCancelled ? .over : .late
             })
         switch decision {
         case .trusted: return true
         case .untrusted: incoming.driver.send(.refuse(session.id, .untrusted))
         case .late: refuseLate(peer, on: incoming, in: session, lateRefusal)
+        case .sessionOver:
+            // A node that stops tells its peers so itself.
+            if !state.withLock(\.isShuttingDown) { incoming.driver.send(.refuse(session.id, .unknown)) }
         case .over: break
         }
         return false
@@ -500,6 +512,8 @@ extension Node {
         case untrusted
         /// There was no decision in time.
         case late
+        /// The session has ended on this node.
+        case sessionOver
         /// No decision is needed any more.
         case over
     }

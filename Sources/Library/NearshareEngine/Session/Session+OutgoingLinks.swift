@@ -268,7 +268,10 @@ extension Session {
         about check: IdentityCheck, on outgoingLink: OutgoingSessionLink, at remote: LinkAddress
     ) async -> KeyDecision {
         func evaluated(asksAgain: Bool = false) async -> KeyDecision {
-            await evaluate(check, asksAgain: asksAgain) ? .trusted : .untrusted
+            let isTrusted = await evaluate(check, asksAgain: asksAgain)
+            // A task that is cancelled has no answer.
+            if Task.isCancelled { return .postponed(.cancelled) }
+            return isTrusted ? .trusted : .untrusted
         }
         guard let proven = check.peer.proven else { return .untrusted }
         guard outgoingLink.mayAskUser else { return await evaluated(asksAgain: outgoingLink.purpose == .program) }
