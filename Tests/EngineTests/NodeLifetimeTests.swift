@@ -187,6 +187,22 @@ import Testing
         }
     }
 
+    @Test("of two attempts to advertise a listener again, the later one stays, whichever ends first")
+    func overlappingAttempts() throws {
+        let socket = try TestNetwork(.memory).settings(0).transport.listen(port: 0, interface: nil)
+        defer { socket.close() }
+        let endpoint = ListenerEndpoint()
+        endpoint.open(socket, nil)
+        let untimely = endpoint.beginAdvertising(onPort: 0)?.attempt
+        #expect(untimely == nil)
+        endpoint.stopAdvertising()
+        let first = try #require(endpoint.beginAdvertising(onPort: 0)?.attempt)
+        endpoint.stopAdvertising()
+        let second = try #require(endpoint.beginAdvertising(onPort: 0)?.attempt)
+        let outcomes = [first, second].map { endpoint.finishAdvertising(nil, attempt: $0) }
+        #expect(outcomes == [false, true])
+    }
+
     @Test("a listener that has stopped advertising is advertised again by the next call, and its reader goes on")
     func advertisesAgain() async throws {
         let network = TestNetwork(.memory)

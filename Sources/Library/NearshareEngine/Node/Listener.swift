@@ -151,6 +151,8 @@ final class ListenerEndpoint: Sendable {
         var parts: Parts?
         /// Whether the program has withdrawn the advertisement.
         var isWithdrawn = false
+        /// The number of the latest attempt to advertise: one that ends after a later one has begun has no effect.
+        var attempt = 0
     }
 
     private let state = Mutex(State())
@@ -160,7 +162,12 @@ final class ListenerEndpoint: Sendable {
     var advertisement: (any RunningAdvertisement)? { state.withLock { $0.isWithdrawn ? nil : $0.parts?.advertisement } }
 
     func open(_ listener: any StreamListener, _ advertisement: (any RunningAdvertisement)?) {
-        state.withLock { $0 = State(parts: (listener, advertisement)) }
+        state.withLock { state in
+            state.parts = (listener, advertisement)
+            state.isWithdrawn = false
+            // Bounded: counts calls of the program, as in `beginAdvertising`.
+            state.attempt += 1
+        }
     }
 
     /// - Returns: what is to be closed.
@@ -177,23 +184,24 @@ final class ListenerEndpoint: Sendable {
 
     /// Begins to advertise again, after ``stopAdvertising()``.
     /// - Parameter port: 0 for the one that it has.
-    /// - Returns: whether the advertisement was withdrawn, and the port is that one; and the former advertisement.
-    func beginAdvertising(onPort port: UInt16) -> (isWithdrawn: Bool, former: (any RunningAdvertisement)?) {
+    /// - Returns: the number of the attempt, and the former advertisement; nil unless the advertisement was withdrawn, and the port
+    ///   is that one.
+    func beginAdvertising(onPort port: UInt16) -> (attempt: Int, former: (any RunningAdvertisement)?)? {
         state.withLock { state in
-            guard state.isWithdrawn, let parts = state.parts, port == 0 || port == parts.listener.port else {
-                return (false, nil)
-            }
-            state.isWithdrawn = false
+            guard state.isWithdrawn, let parts = state.parts, port == 0 || port == parts.listener.port else { return nil }
             state.parts = (parts.listener, nil)
-            return (true, parts.advertisement)
+            state.isWithdrawn = false
+            state.attempt += 1
+            return (state.attempt, parts.advertisement)
         }
     }
 
     /// Ends what ``beginAdvertising(onPort:)`` has begun.
-    /// - Returns: false when the advertisement is not wanted any more: it was withdrawn again, or the port is closed.
-    func finishAdvertising(_ advertisement: (any RunningAdvertisement)?) -> Bool {
+    /// - Returns: false when the advertisement is not wanted any more: it was withdrawn again, another one has been begun since, or
+    ///   the port is closed.
+    func finishAdvertising(_ advertisement: (any RunningAdvertisement)?, attempt: Int) -> Bool {
         state.withLock { state in
-            guard !state.isWithdrawn, let parts = state.parts else { return false }
+            guard !state.isWithdrawn, state.attempt == attempt, let parts = state.parts else { return false }
             state.parts = (parts.listener, advertisement)
             return true
         }

@@ -178,9 +178,8 @@ public final class Node: Sendable {
 
     /// Advertises a listener that has stopped advertising.
     private func advertiseAgain(_ listener: Listener, _ info: DiscoveryInfo, port: UInt16) throws(NodeError) {
-        let (isWithdrawn, former) = listener.endpoint.beginAdvertising(onPort: port)
         // Peers would send to the one or the other of two listeners.
-        guard isWithdrawn else {
+        guard let (attempt, former) = listener.endpoint.beginAdvertising(onPort: port) else {
             throw .invalidParameter(
                 "this node listens as \(listener.service.name) on port \(listener.port) already; use that listener")
         }
@@ -195,7 +194,7 @@ public final class Node: Sendable {
         }
         guard insert(nil, advertisement) else { throw Self.stoppedError }
         // Withdrawn again, or closed, meanwhile.
-        if !listener.endpoint.finishAdvertising(advertisement) { remove(advertisement) }
+        if !listener.endpoint.finishAdvertising(advertisement, attempt: attempt) { remove(advertisement) }
     }
 
     /// Listens over the radio as well, where the settings have one; it is ready a moment later.
