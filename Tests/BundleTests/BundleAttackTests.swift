@@ -451,6 +451,29 @@ struct CarryAttackTests {
         #expect(network.texts(0) == ["mine"])
     }
 
+    @Test(
+        "B5: a host that has any number of bundles acknowledged displaces its own acknowledgements alone",
+        arguments: [true, false])
+    func acknowledgementsOfHosts(isPrivate: Bool) {
+        var settings = BundleRouterSettings()
+        settings.quota.acknowledgementCount = 10
+        var network = BundleNetwork(3, settings: settings)
+        network.connect(0, 1, host: BundleHost(address: "10.0.0.1"))
+        network.connect(2, 1, host: BundleHost(address: "10.0.0.9"))
+        func handOver(_ count: Int, from sender: Int) {
+            for number in 0..<count {
+                var copy = network.outgoing("\(number)", from: sender, to: 1, isPrivate: isPrivate).copy
+                copy.hopCount = 1
+                network.inject(.copy(copy), from: sender, to: 1)
+            }
+        }
+        handOver(3, from: 0)
+        let honest = Set(network.nodes[1].store.keys)
+        handOver(30, from: 2)
+        let stored = Set(network.nodes[1].store.keys)
+        #expect(honest.count == 3 && stored.count == 10 && honest.isSubset(of: stored))
+    }
+
     @Test("B8: bundles from the future are reported and not stored, old ones have expired")
     func wrongClocks() {
         var network = row()

@@ -116,7 +116,7 @@ struct BundleEntry: Sendable {
     var isForEveryone: Bool { facts.isForEveryone }
     /// The neighbour that sent it; nil for this node's own.
     var previousNode: EndpointID? { facts.hasPreviousNode ? facts.previousNode : nil }
-    /// The host of that neighbour.
+    /// The host of that neighbour; for an acknowledgement of this node, the one that handed over the acknowledged bundle.
     var host: BundleHost { facts.host }
     var isOwn: Bool { !facts.hasPreviousNode }
     /// For an acknowledgement the lock that its secret opens.

@@ -33,14 +33,18 @@ struct BundleIndex: Sendable {
     /// Acknowledgements do not count, as other senders cause them.
     var isFullOfOwn: Bool { entries.values.count { $0.isOwn && !$0.isAcknowledgement } >= quota.ownBundleCount }
 
-    /// The acknowledgement of this node to delete, where there are more than the quota allows: the oldest, those for contacts last.
+    /// The acknowledgement of this node to delete, where there are more than the quota allows: the oldest of the host that has handed
+    /// over most of the acknowledged bundles. Those for contacts last, where these are known: a private bundle has a key of its own.
     var surplusAcknowledgement: BundleID? {
         let own = entries.filter { $0.value.isOwn && $0.value.isAcknowledgement }
         guard own.count > quota.acknowledgementCount else { return nil }
-        func precedence(_ entry: BundleEntry) -> (Int, WallTime) {
-            (entry.destination.map(isContact) == true ? 1 : 0, entry.creationTime)
+        let others = own.filter { $0.value.destination.map(isContact) != true }
+        let present = Set(hosts.values)
+        let groups = Dictionary(grouping: others.isEmpty ? own : others) { Self.host(of: $0.value, among: present) }
+        let largest = groups.max { left, right in
+            (left.value.count, order(left.key.rawValue)) < (right.value.count, order(right.key.rawValue))
         }
-        return own.min { precedence($0.value) < precedence($1.value) }?.key
+        return largest?.value.min { ($0.value.creationTime, $0.key.short) < ($1.value.creationTime, $1.key.short) }?.key
     }
 
     /// Bytes of the bundles that are offered to every neighbour.
@@ -79,7 +83,7 @@ struct BundleIndex: Sendable {
     mutating func insert(_ stored: StoredBundle) {
         let entry = BundleEntry(stored, ownTag: local.visitTag(in: stored.id))
         entries[stored.id] = entry
-        let host: BundleHost? = stored.host == .unknown ? stored.previousNode.map { self.host(of: $0) } : stored.host
+        let host = stored.previousNode.map { stored.host == .unknown ? self.host(of: $0) : stored.host }
         recordSeen(stored.id, expiry: entry.expiry, of: host)
     }
 

@@ -41,7 +41,7 @@ package struct StoredBundle: Sendable, Hashable {
     package var copy: BundleCopy
     /// The neighbour that sent it; nil for this node's own.
     package var previousNode: EndpointID?
-    /// The host of that neighbour.
+    /// The host of that neighbour; for an acknowledgement of this node, the one that handed over the acknowledged bundle.
     package var host: BundleHost
     /// Number of times that this node has forwarded it.
     package var forwardCount: Int

@@ -183,7 +183,7 @@ extension BundleRouter {
         let answer = OutgoingBundle(
             acknowledging: BundleAcknowledgement(id: id, secret: secret), of: copy.bundle, from: keys, created: now.wall,
             random: &random)
-        store(StoredBundle(id: answer.id, copy: answer.copy, previousNode: nil), now: now)
+        store(StoredBundle(id: answer.id, copy: answer.copy, previousNode: nil, host: index.host(of: neighbour)), now: now)
         if let surplus = index.surplusAcknowledgement { delete(surplus, now: now) }
         index.register(acknowledgement: answer.id)
         if copy.forwarding == .epidemic {

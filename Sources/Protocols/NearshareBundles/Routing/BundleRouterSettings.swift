@@ -45,7 +45,8 @@ package struct BundleQuota: Sendable, Hashable {
     package var byteCountPerHost = 3 << 18
     /// Limit of this node's own bundles, which are never displaced.
     package var ownBundleCount = 1_000
-    /// Limit of this node's acknowledgements, which any sender can cause; beyond it the oldest are deleted, those for contacts last.
+    /// Limit of this node's acknowledgements, which any sender can cause; beyond it the oldest of the host that has caused most is
+    /// deleted, those for known contacts last.
     package var acknowledgementCount = 500
 
     package init() {}
