@@ -4,8 +4,9 @@ internal import NearshareBase
 ///
 /// Keys cost nothing, so the neighbours of a host have its rates in common, also one after the other. For bundles each host has 1/12 of
 /// a rate to itself, without a burst, and all hosts have one full rate in common. The share of a host pays first, and is charged to the
-/// common rate up to a debt of one second: twelve hosts cause no more work than one, and what others send never uses up a share (M2).
-/// A contact has full rates of its own, so a flood of other peers delays none of its bundles.
+/// common rate up to a debt of one second: twelve hosts cause no more work than one, each further one adds its share, and what others
+/// send never uses up a share (M2). A contact has full rates of its own, so a flood of other peers delays none of the bundles that it
+/// hands over.
 struct BundleBudgets: Sendable {
     /// The kinds of work.
     enum Work: Sendable {

@@ -12,8 +12,8 @@ internal import NearshareBase
 /// times ahead.
 ///
 /// Another source may bring a dropped packet once more, and its key then counts as that source's: each further copy costs an
-/// attacker another host, and a flood over it. One bound for all sources would prevent that, but a flood over one link would then
-/// make this node reject what comes over the others (M15).
+/// attacker another host, or one that has closed its links meanwhile, and a flood over it. One bound for all sources would prevent
+/// that, but a flood over one link would then make this node reject what comes over the others (M15).
 struct DuplicateFilter: Sendable {
     private struct Arrival: Sendable {
         var key: PacketKey
@@ -78,7 +78,8 @@ struct DuplicateFilter: Sendable {
         if known.count > capacity { dropEarly(now: moment.monotonic) }
     }
 
-    /// Counts the packets of a source towards ``PacketSource/gone``, so that there are at most two sources more than open links.
+    /// Counts the packets of a source towards ``PacketSource/gone``, so that there are at most two sources more than open links. What
+    /// is dropped of these early binds no open link: a host that comes and goes has nothing rejected that others bring again.
     mutating func close(_ source: PacketSource) {
         guard let closed = arrivals.removeValue(forKey: source), let first = closed.first else { return }
         var gone = arrivals.removeValue(forKey: .gone) ?? []

@@ -10,10 +10,11 @@ internal import NearshareBase
 /// behind one link neither shorten the time for which the lines that come over other links may travel, nor refuse their answers to
 /// sync requests.
 ///
-/// A signed packet that the flooding host was the first to bring may come in once more from each other host, within the time that
-/// its timestamp allows. That gains little: conversations know a line by its id, and show it once; a leave or announcement that is
-/// older than the latest one has no effect (M3); and the copy is relayed at the rates of its sender and of the link that brings it,
-/// over no more hops than any other.
+/// A signed packet that the flooding host was the first to bring may come in once more from each other host, and from one that has
+/// closed its links meanwhile, within the time that its timestamp allows. That gains little: conversations know a line by its id,
+/// and show it once; a public file is offered as if its sender had sent it again; a leave or announcement that is older than the
+/// latest one has no effect (M3); and the copy is relayed at the rates of its sender and of the link that brings it, over no more
+/// hops than any other.
 struct PacketHistory: Sendable {
     /// Packets whose signatures were checked. Their rate is limited on arrival, so that the filter mostly holds those of several
     /// links for as long as their timestamps are accepted.

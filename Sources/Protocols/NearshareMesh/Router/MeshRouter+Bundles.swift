@@ -79,7 +79,7 @@ extension MeshRouter {
         return .handled
     }
 
-    /// Accounts for a packet of the bundle protocol, sealed or not. Contacts are exempt: a flood never delays theirs. The sender may
+    /// Accounts for a packet of the bundle protocol, sealed or not. Contacts are exempt, whatever others use up. The sender may
     /// be forged until the signature is checked, which has a rate of its own.
     /// - Returns: false when it is to be dropped.
     mutating func admitBundlePacket(byteCount: Int, of sender: PeerID, on link: MeshLinkID, now: Moment) -> Bool {
