@@ -67,6 +67,25 @@ struct CarryBoundsTests {
         #expect(network.nodes[1].router!.byteCount < 64 << 10)
     }
 
+    @Test("B6: after a restart stored bundles are recognised, and of too many deliveries those that expire last")
+    func manyDeliveries() {
+        var network = BundleNetwork(2)
+        network.connect(0, 1)
+        let stored = network.send("for everyone", from: 0, to: nil)
+        network.run(.seconds(5))
+        network.kill(1)
+        var random = SeededRandom(seed: 6)
+        let ids = (0..<9_000).map { _ in BundleID(bytes: random.bytes(16))! }
+        let start = network.moment(1).wall.milliseconds + 3_600_000
+        network.nodes[1].delivered = ids.enumerated().map { number, id in
+            (id: id, expiry: WallTime(milliseconds: start + Int64(number) * 1_000))
+        }
+        network.start(1)
+        let seen = network.nodes[1].router!.index.seen
+        #expect(seen.count == 8_192 && seen.contains(stored))
+        #expect(ids.filter { seen.contains($0) } == Array(ids.suffix(8_191)))
+    }
+
     @Test("B10: filters that claim more than their bytes hold cost no more than their bytes")
     func inflation() throws {
         var network = row()

@@ -100,7 +100,7 @@ package final class SQLiteBundleStore: BundleStore {
             arguments: [count - maximumDeliveryCount * 7 / 8])
     }
 
-    /// The number that a router remembers after a restart.
+    /// The most that a router remembers after a restart, where no bundles are stored.
     private static let maximumDeliveryCount = 8_192
 
     /// - Returns: false when the bundle exceeds the quota.

@@ -145,7 +145,6 @@ package struct BundleRouter: Sendable {
     ///   - stored: the bundles in the store.
     ///   - delivered: bundles that were delivered here, with their expiry.
     package mutating func restore(_ stored: [StoredBundle], delivered: [(id: BundleID, expiry: WallTime)], now: Moment) {
-        for (id, expiry) in delivered where expiry > now.wall { index.recordSeen(id, expiry: expiry, from: nil) }
         for var bundle in stored {
             // The numbers of links begin again.
             if bundle.host.isLink { bundle.host = .unknown }
@@ -155,6 +154,9 @@ package struct BundleRouter: Sendable {
                 index.startEpidemic(bundle.id)
             }
         }
+        // Those that expire last, and no more than there is room for: a full table is searched for each.
+        let remembered = delivered.filter { $0.expiry > now.wall }.sorted { $0.expiry > $1.expiry }
+        for (id, expiry) in remembered.prefix(index.seen.freeCount) { index.recordSeen(id, expiry: expiry, from: nil) }
         sweep(now: now)
     }
 

@@ -33,6 +33,8 @@ struct SeenBundles: Sendable {
     }
 
     var count: Int { records.count }
+    /// The number of bundles that can be inserted before others are removed.
+    var freeCount: Int { max(0, capacity - records.count) }
     /// Bytes on the heap.
     var byteCount: Int { records.tableByteCount + epidemic.capacity * MemoryLayout<BundleID>.stride }
 
