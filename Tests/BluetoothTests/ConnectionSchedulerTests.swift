@@ -605,6 +605,53 @@ struct ConnectionSchedulerTests {
         #expect(rig.scheduler.devices.count == DeviceTable.capacity)
     }
 
+    // MARK: Signal strength
+
+    @Test("an advertisement has a strength and a time; what BlueZ had received before has no time, and is left out")
+    func signal() throws {
+        var rig = try Rig()
+        #expect(rig.device.signal == nil, "when it was received is not known")
+        #expect(rig.update(["RSSI": .int16(-61)]).isEmpty, "there is no link to report it for")
+        let first = SignalReading(strength: -61, time: rig.now)
+        #expect(rig.device.signal == first)
+        rig.now = rig.now + .seconds(12)
+        _ = rig.update(["RSSI": .int16(127)])
+        _ = rig.update([:], invalidated: ["RSSI"])
+        rig.add(1, F.properties(1, rssi: -40))
+        #expect(rig.device.signal == first, "neither a report without a value nor what was read is an advertisement")
+        #expect(rig.device.properties.rssi == -40)
+        _ = rig.update(["RSSI": .int16(-300)])
+        #expect(rig.device.signal == SignalReading(strength: -127, time: rig.now))
+        _ = rig.update(["RSSI": .int16(60)])
+        #expect(rig.device.signal == SignalReading(strength: 20, time: rig.now))
+        rig.add(2, F.properties(2, rssi: -70), isNew: true)
+        #expect(rig.scheduler.devices[F.path(2)]?.signal == SignalReading(strength: -70, time: rig.now))
+    }
+
+    @Test("an advertisement during a link is reported for it, in both roles")
+    func signalOfLink() throws {
+        var rig = try Rig()
+        try rig.makeLinked()
+        rig.now = rig.now + .seconds(30)
+        let signal = SignalReading(strength: -85, time: rig.now)
+        #expect(rig.update(["RSSI": .int16(-85)]) == [.signalChanged(path: rig.path, signal)])
+        #expect(rig.update(["RSSI": .int16(127)]).isEmpty)
+        #expect(rig.device.signal == signal)
+        var served = try Rig()
+        served.context.servedPaths = [served.path]
+        let other = SignalReading(strength: -55, time: served.now)
+        #expect(served.update(["RSSI": .int16(-55)]) == [.signalChanged(path: served.path, other)])
+    }
+
+    @Test("a device whose strength the controller does not know is not the nearest one")
+    func unknownStrength() throws {
+        var rig = try Rig()
+        rig.add(2, F.properties(2, rssi: 127))
+        #expect(rig.scheduler.devices[F.path(2)]?.properties.rssi == DeviceProperties.minimumRSSI)
+        #expect(rig.scheduler.devices[F.path(2)]?.properties.isInRange == true)
+        #expect(rig.tick() == [.stopDiscovery, .call(.connect, path: rig.path, attempt: 1)])
+    }
+
     @Test("properties without an address, or with a malformed one, are ignored")
     func noAddress() throws {
         var rig = try Rig()

@@ -29,6 +29,18 @@ struct CentralTableTests {
         #expect(table.paths == ["a", "b"] && table.count == 2 && table.contains("a"))
     }
 
+    @Test("the signal strength of a central goes to its link, and to no other")
+    func signal() {
+        var table = CentralTable()
+        let (a, b) = (link("a"), link("b"))
+        table.add(a, for: "a", at: F.at(0))
+        table.add(b, for: "b", at: F.at(0))
+        let signal = SignalReading(strength: -61, time: F.at(1))
+        table.setSignal(signal, of: "b")
+        table.setSignal(signal, of: "c")
+        #expect(a.signal == nil && b.signal == signal)
+    }
+
     @Test("a central that is silent for 150 seconds loses its link")
     func silence() {
         var table = CentralTable()
@@ -187,6 +199,19 @@ struct SubscriberTests {
         for await _ in first { counts[0] += 1 }
         for await _ in second { counts[1] += 1 }
         #expect(counts == [1, 1])
+    }
+
+    @Test("the signal strength of a device goes to the link that was opened to it")
+    func signal() {
+        let closings = Monitor(0)
+        let (a, b) = (link(closings), link(closings))
+        var frames = FrameLinks()
+        frames.add(a, for: "/a")
+        frames.add(b, for: "/b")
+        let signal = SignalReading(strength: -61, time: F.at(1))
+        frames.setSignal(signal, of: "/b")
+        frames.setSignal(signal, of: "/c")
+        #expect(a.signal == nil && b.signal == signal)
     }
 
     @Test("a link without a subscriber is closed at once")

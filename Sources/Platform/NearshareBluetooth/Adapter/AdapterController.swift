@@ -53,6 +53,7 @@ final class AdapterController: EventLoop {
         }
         do throws(DBusError) { try subscribeToSignals() } catch { throw BluetoothError(error) }
         server.onLink = { [unowned self] link in
+            if let signal = connections.devices[link.devicePath]?.signal { link.setSignal(signal) }
             if !frames.emit(link) { link.close() }
         }
         server.admitsFrames = { [unowned self] in admitsFrames(from: $0) }
@@ -220,6 +221,9 @@ final class AdapterController: EventLoop {
             case .stopDiscovery: perform(discovery.stop())
             case .openLink(let path, let attempt, let descriptors): openLink(path, attempt: attempt, descriptors)
             case .closeLink(let path): frames.close(path)
+            case .signalChanged(let path, let signal):
+                frames.setSignal(signal, of: path)
+                server.setSignal(signal, of: path)
             case .removed(let path):
                 server.disconnected(path)
                 chat.remove(path)
@@ -312,6 +316,7 @@ final class AdapterController: EventLoop {
             writing: writing, notifications: notifications,
             maximumFrameByteCount: GATTProfile.frameLimit(mtu: descriptors.mtu), remote: device.address.linkAddress(port: 0),
             onClose: { [dependencies] in dependencies.post { $0.linkClosed(path, attempt: attempt) } })
+        if let signal = device.signal { link.setSignal(signal) }
         frames.add(link, for: path)
     }
 

@@ -43,6 +43,8 @@ struct FrameLinks {
 
     func close(_ path: String) { links[path]?.close() }
 
+    func setSignal(_ signal: SignalReading, of path: String) { links[path]?.setSignal(signal) }
+
     /// Removes a link that was closed; a newer one to the same device stays.
     mutating func removeClosed(_ path: String) {
         if links[path]?.isClosed == true { links[path] = nil }

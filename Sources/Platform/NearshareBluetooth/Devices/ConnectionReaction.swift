@@ -14,6 +14,8 @@ enum ConnectionReaction: Equatable {
     /// Create the ``GATTClientLink`` of a device.
     case openLink(path: String, attempt: Int, FrameDescriptors)
     case closeLink(path: String)
+    /// An advertisement of a device with a link was received.
+    case signalChanged(path: String, SignalReading)
     /// Other parts drop what they have for this device, too.
     case removed(path: String)
     /// A device has connected to the adapter, or disconnected from it.

@@ -64,29 +64,50 @@ struct ConnectionScheduler {
     mutating func add(
         _ path: String, _ properties: BlueZ.Properties, isNew: Bool, at now: MonotonicInstant, in context: Context
     ) -> [ConnectionReaction] {
-        guard devices[path] == nil else { return update(path, properties, invalidated: [], at: now, in: context) }
-        let rssi = properties["RSSI"]?.integer
+        guard devices[path] == nil else { return apply(path, properties, invalidated: [], at: now, in: context) }
         guard let text = properties["Address"]?.string,
             let address = BluetoothAddress(text, kind: properties["AddressType"]?.string ?? "public"),
-            let admission = devices.admission(rssi: rssi ?? DeviceProperties.minimumRSSI)
+            let admission = devices.admission(
+                rssi: DeviceProperties.strength(in: properties) ?? DeviceProperties.minimumRSSI)
         else { return [] }
         var reactions: [ConnectionReaction] = []
         if case .replacing(let other) = admission { reactions += remove(other) }
         var device = RemoteDevice(path: path, address: address, now: now)
-        device.origin.isNewToBlueZ = isNew && rssi == nil
+        device.origin.isNewToBlueZ = isNew && properties["RSSI"]?.integer == nil
         devices.insert(device)
-        return reactions + update(path, properties, invalidated: [], at: now, in: context)
+        // The advertisement of an object that was there before may have been received at any time.
+        if isNew { reactions += recordSignal(of: path, properties, at: now, in: context) }
+        return reactions + apply(path, properties, invalidated: [], at: now, in: context)
     }
 
-    /// Applies changed properties.
+    /// Applies properties that BlueZ reports as changed.
     /// - Parameter invalidated: names of properties that have no value any more.
     mutating func update(
         _ path: String, _ changed: BlueZ.Properties, invalidated: [String], at now: MonotonicInstant, in context: Context
     ) -> [ConnectionReaction] {
         guard devices[path] != nil else {
-            guard let rssi = changed["RSSI"]?.integer else { return [] }
+            guard let rssi = DeviceProperties.strength(in: changed) else { return [] }
             return reconsider(path, rssi: rssi, at: now, in: context)
         }
+        return recordSignal(of: path, changed, at: now, in: context)
+            + apply(path, changed, invalidated: invalidated, at: now, in: context)
+    }
+
+    /// Records the strength of an advertisement that was received now, and reports it for the links of the device.
+    private mutating func recordSignal(
+        of path: String, _ changed: BlueZ.Properties, at now: MonotonicInstant, in context: Context
+    ) -> [ConnectionReaction] {
+        guard let strength = DeviceProperties.strength(in: changed) else { return [] }
+        let signal = SignalReading(strength: strength, time: now)
+        devices.update(path) { $0.signal = signal }
+        let isLinked = devices[path]?.connection.isLinked == true || context.servedPaths.contains(path)
+        return isLinked ? [.signalChanged(path: path, signal)] : []
+    }
+
+    /// Applies properties of a device in the table, whether they have just changed or were read.
+    private mutating func apply(
+        _ path: String, _ changed: BlueZ.Properties, invalidated: [String], at now: MonotonicInstant, in context: Context
+    ) -> [ConnectionReaction] {
         devices.update(path) { device in
             device.properties.apply(changed, invalidated: invalidated)
             if changed["RSSI"] != nil { device.origin.isNewToBlueZ = false }

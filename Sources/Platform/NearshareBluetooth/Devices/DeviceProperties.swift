@@ -21,6 +21,11 @@ struct DeviceProperties: Equatable {
     /// The weakest signal that a controller reports; also the value of an unknown one.
     static let minimumRSSI = -127
 
+    /// The signal strength among changed properties; nil where it has not changed, or the controller does not know it.
+    static func strength(in changed: BlueZ.Properties) -> Int? {
+        changed["RSSI"]?.integer.flatMap { SignalReading.strength(reported: $0) }
+    }
+
     /// Paired with or trusted by the user: not to be removed from BlueZ's list of devices.
     var isKeptByUser: Bool { isPaired || isTrusted }
 
@@ -35,10 +40,8 @@ struct DeviceProperties: Equatable {
         }
         if let isPaired = changed["Paired"]?.bool { self.isPaired = isPaired }
         if let isTrusted = changed["Trusted"]?.bool { self.isTrusted = isTrusted }
-        if let rssi = changed["RSSI"]?.integer {
-            isInRange = true
-            self.rssi = rssi
-        }
+        if changed["RSSI"]?.integer != nil { isInRange = true }
+        if let strength = Self.strength(in: changed) { rssi = strength }
         if invalidated.contains("RSSI") { isInRange = false }
     }
 }

@@ -7,6 +7,8 @@ struct RemoteDevice {
     let path: String
     let address: BluetoothAddress
     var properties = DeviceProperties()
+    /// The strength of the advertisement that BlueZ has received last while this process could see it.
+    var signal: SignalReading?
     var origin = ConnectionOrigin()
     var connection = ConnectionState.idle
     var characteristics = RemoteCharacteristics()

@@ -15,6 +15,7 @@ final class GATTClientLink: FrameLink {
     private let notifications: Int32
     private let wakeup = EventFD()
     private let closed = Atomic(false)
+    private let lastSignal = Mutex<SignalReading?>(nil)
     private let onClose: @Sendable () -> Void
 
     /// Timeout of a write: the peripheral is out of range, or hangs.
@@ -44,6 +45,10 @@ final class GATTClientLink: FrameLink {
     }
 
     var isClosed: Bool { closed.load(ordering: .acquiring) }
+
+    var signal: SignalReading? { lastSignal.withLock { $0 } }
+
+    func setSignal(_ signal: SignalReading) { lastSignal.withLock { $0 = signal } }
 
     func receive() -> [UInt8]? {
         while !isClosed {

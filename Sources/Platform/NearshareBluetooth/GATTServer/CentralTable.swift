@@ -41,6 +41,8 @@ struct CentralTable {
 
     func close(_ path: String) { entries[path]?.link.close() }
 
+    func setSignal(_ signal: SignalReading, of path: String) { entries[path]?.link.setSignal(signal) }
+
     func closeAll() {
         for entry in entries.values { entry.link.close() }
     }

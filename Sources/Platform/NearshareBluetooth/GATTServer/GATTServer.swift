@@ -125,6 +125,8 @@ final class GATTServer {
 
     func closeLinks() { centrals.closeAll() }
 
+    func setSignal(_ signal: SignalReading, of device: String) { centrals.setSignal(signal, of: device) }
+
     /// BlueZ or the adapter is gone.
     func suspend() {
         centrals.closeAll()

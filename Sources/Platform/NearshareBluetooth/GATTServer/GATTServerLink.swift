@@ -1,4 +1,5 @@
 internal import NearshareInterfaces
+internal import Synchronization
 
 /// A frame link that a central has opened to this machine. The central writes frames to this machine's characteristic and
 /// receives its notifications.
@@ -17,6 +18,7 @@ final class GATTServerLink: FrameLink {
     /// The central's object path.
     let devicePath: String
     private let incoming = Monitor(Incoming())
+    private let lastSignal = Mutex<SignalReading?>(nil)
     private let queue: NotificationQueue
     private let onClose: @Sendable () -> Void
 
@@ -35,6 +37,10 @@ final class GATTServerLink: FrameLink {
         self.onClose = onClose
         queue.subscribe(devicePath)
     }
+
+    var signal: SignalReading? { lastSignal.withLock { $0 } }
+
+    func setSignal(_ signal: SignalReading) { lastSignal.withLock { $0 = signal } }
 
     /// - Returns: false when the frame was dropped.
     @discardableResult

@@ -10,6 +10,10 @@ package protocol FrameLink: AnyObject, Sendable {
     /// How received chunks relate to frames.
     var delivery: FrameDelivery { get }
 
+    /// The strength of the advertisement of the neighbour that this machine received last, also during the link; nil where none is
+    /// known.
+    var signal: SignalReading? { get }
+
     /// Blocks until a chunk arrives.
     /// - Returns: nil when the link is closed and no chunk that arrived before is left.
     func receive() -> [UInt8]?
@@ -19,6 +23,10 @@ package protocol FrameLink: AnyObject, Sendable {
 
     /// Closes the link. May be called more than once.
     func close()
+}
+
+extension FrameLink {
+    package var signal: SignalReading? { nil }
 }
 
 /// How received chunks relate to frames.

@@ -8,35 +8,39 @@ package final class InMemoryFrameLink: FrameLink {
     package let remote: LinkAddress
     package let maximumFrameByteCount: Int
     package let delivery: FrameDelivery
+    package let signal: SignalReading?
     private let incoming: Monitor<Queue>
     private let outgoing: Monitor<Queue>
     private let capacity: Int
 
     private init(
-        to remote: LinkAddress, maximumFrameByteCount: Int, delivery: FrameDelivery, incoming: Monitor<Queue>,
-        outgoing: Monitor<Queue>, capacity: Int
+        to remote: LinkAddress, maximumFrameByteCount: Int, delivery: FrameDelivery, signal: SignalReading?,
+        incoming: Monitor<Queue>, outgoing: Monitor<Queue>, capacity: Int
     ) {
         self.remote = remote
         self.maximumFrameByteCount = maximumFrameByteCount
         self.delivery = delivery
+        self.signal = signal
         self.incoming = incoming
         self.outgoing = outgoing
         self.capacity = capacity
     }
 
-    /// - Parameter capacity: limit on the chunks that are queued in each direction; a full queue blocks its sender.
+    /// - Parameters:
+    ///   - signal: that of both ends.
+    ///   - capacity: limit on the chunks that are queued in each direction; a full queue blocks its sender.
     package static func pair(
-        maximumFrameByteCount: Int = 512, delivery: FrameDelivery = .whole, capacity: Int = 128
+        maximumFrameByteCount: Int = 512, delivery: FrameDelivery = .whole, signal: SignalReading? = nil, capacity: Int = 128
     ) -> (one: InMemoryFrameLink, other: InMemoryFrameLink) {
         let (there, back) = (Monitor(Queue()), Monitor(Queue()))
         let address = { (end: String) in LinkAddress(host: "memory \(end)", port: 0, medium: .bluetooth) }
         return (
             InMemoryFrameLink(
-                to: address("two"), maximumFrameByteCount: maximumFrameByteCount, delivery: delivery, incoming: back,
-                outgoing: there, capacity: capacity),
+                to: address("two"), maximumFrameByteCount: maximumFrameByteCount, delivery: delivery, signal: signal,
+                incoming: back, outgoing: there, capacity: capacity),
             InMemoryFrameLink(
-                to: address("one"), maximumFrameByteCount: maximumFrameByteCount, delivery: delivery, incoming: there,
-                outgoing: back, capacity: capacity)
+                to: address("one"), maximumFrameByteCount: maximumFrameByteCount, delivery: delivery, signal: signal,
+                incoming: there, outgoing: back, capacity: capacity)
         )
     }
 
