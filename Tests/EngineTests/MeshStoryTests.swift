@@ -333,10 +333,11 @@ import Testing
 @Suite(.timeLimit(.minutes(1)), .leavesNothing) struct FrameLinkStoryTests {
     /// Two nodes connected only by a frame link.
     private func meet<Result: Sendable>(
-        _ delivery: FrameDelivery, maximumFrameByteCount: Int = 510,
+        _ delivery: FrameDelivery, maximumFrameByteCount: Int = 510, signal: SignalReading? = nil,
         _ body: @Sendable @escaping (_ ada: Node, _ bea: Listener, InMemoryFrameLink) async throws -> Result
     ) async throws -> Result {
-        let (adasEnd, beasEnd) = InMemoryFrameLink.pair(maximumFrameByteCount: maximumFrameByteCount, delivery: delivery)
+        let (adasEnd, beasEnd) = InMemoryFrameLink.pair(
+            maximumFrameByteCount: maximumFrameByteCount, delivery: delivery, signal: signal)
         let stage = Stage(.memory)
         var (ada, bea) = (stage.sender, stage.receiver)
         ada.radio = radio(adasEnd)
@@ -388,6 +389,16 @@ import Testing
             // later.
             let peer = try await mesh.find("Bea", timeout: .seconds(45))
             #expect(peer.id == Stage.bea.peerID)
+        }
+    }
+
+    @Test("a neighbour has the signal strength of its link, another peer has none") func signal() async throws {
+        let signal = SignalReading(strength: -61, time: MonotonicInstant(nanoseconds: 7))
+        try await meet(.whole, signal: signal) { ada, _, _ in
+            let mesh = ada.joinMesh()
+            let peer = try await mesh.find("Bea", timeout: .seconds(20))
+            #expect(mesh.signal(of: peer.id) == signal)
+            #expect(mesh.signal(of: ada.id) == nil)
         }
     }
 

@@ -108,6 +108,24 @@ import Testing
         #expect(table.removeLink(MeshLinkID(rawValue: 2)).first?.isDirect == false)
     }
 
+    @Test func `a link is one to the peer that has proven its key there, and to others only before that`() throws {
+        let (anna, ben) = (identity(1), identity(2))
+        let other = MeshLinkID(rawValue: 2)
+        var table = try table([anna, ben])
+        _ = table.recordClaim(of: anna.peerID, on: link)
+        _ = table.recordClaim(of: anna.peerID, on: other)
+        _ = table.recordClaim(of: ben.peerID, on: link)
+        #expect(table.neighbourLinks(of: anna.peerID) == [link, other])
+        #expect(table.neighbourLinks(of: ben.peerID) == [link])
+        let isProven = table.prove(anna.peerID, on: link)
+        #expect(isProven)
+        #expect(table.neighbourLinks(of: anna.peerID) == [link, other])
+        #expect(table.neighbourLinks(of: ben.peerID).isEmpty, "a link has one other end")
+        _ = table.removeLink(link)
+        #expect(table.neighbourLinks(of: anna.peerID) == [other])
+        #expect(table.neighbourLinks(of: identity(3).peerID).isEmpty)
+    }
+
     @Test func `a peer is reachable while a link is open over which it has announced itself`() throws {
         let (anna, ben) = (identity(1), identity(2))
         var table = try table([anna, ben])

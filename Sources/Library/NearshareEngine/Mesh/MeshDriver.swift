@@ -160,6 +160,9 @@ package final class MeshDriver: Sendable {
     /// All peers that have announced themselves: neighbours, and peers behind relays.
     package var peers: [MeshPeer] { knownPeers.all }
 
+    /// The strength of the advertisement of a neighbour over Bluetooth that this machine received last; nil where none is known.
+    package func signal(of id: PeerID) -> SignalReading? { router.signal(of: id) }
+
     /// Waits for the peer that `text` selects: an id, a name, or the beginning of one.
     /// - Parameter settlingTime: for other peers to appear before a name is decided, where that is longer than the usual time:
     ///   neighbours are connected one after the other.

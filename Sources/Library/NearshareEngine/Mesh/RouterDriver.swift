@@ -17,6 +17,8 @@ final class RouterDriver: Sendable {
     private let driver: MachineDriver<MeshMachine>
     /// Closes each open link.
     private let closures = Mutex<[MeshLinkID: @Sendable () -> Void]>([:])
+    /// The open links of a radio, which know their signal strength.
+    private let radioLinks = Mutex<[MeshLinkID: any FrameLink]>([:])
     /// The frames of which the links have read a part.
     private let partialFrames = Mutex(PartialFrames())
     private let clock: @Sendable () -> MonotonicInstant
@@ -143,6 +145,13 @@ final class RouterDriver: Sendable {
         return driver.read { $0.isFinished } ? nil : id
     }
 
+    /// The latest signal strength of the radio links to a neighbour; nil where none is known.
+    func signal(of id: PeerID) -> SignalReading? {
+        let links = read { $0.neighbourLinks(of: id) }
+        let open = radioLinks.withLock { $0 }
+        return links.compactMap { open[$0]?.signal }.max { $0.time < $1.time }
+    }
+
     // MARK: Readers
 
     private func read(from link: any StreamLink, _ id: MeshLinkID) {
@@ -167,6 +176,8 @@ final class RouterDriver: Sendable {
     }
 
     private func read(from link: any FrameLink, _ id: MeshLinkID) {
+        radioLinks.withLock { $0[id] = link }
+        defer { radioLinks.withLock { $0[id] = nil } }
         var pieces = FramePieceReader(link.delivery)
         var isValid = true
         while isValid, let piece = link.receive() {

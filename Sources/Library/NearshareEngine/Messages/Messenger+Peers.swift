@@ -1,13 +1,16 @@
 package import NearshareBase
 package import NearshareBundles
 package import NearshareCrypto
-internal import NearshareInterfaces
+package import NearshareInterfaces
 package import NearshareMesh
 
 /// The peers in the mesh: their keys, whether they answer, and what they prove.
 extension Messenger {
     /// The peers that are known in the mesh.
     package var peers: [MeshPeer] { mesh.peers }
+
+    /// The strength of the advertisement of a neighbour over Bluetooth that this machine received last; nil where none is known.
+    package func signal(of id: PeerID) -> SignalReading? { mesh.signal(of: id) }
 
     /// Waits until a peer is known in the mesh that `text` selects: an ID, a name, or the beginning of one.
     /// - Parameter ids: of peers that the user knows by this whole name, whatever they call themselves now.

@@ -94,6 +94,12 @@ struct PeerTable: Sendable {
         return true
     }
 
+    /// The links at whose other ends a peer is: where it has proven its key, or has announced itself unrelayed and no other peer has
+    /// proven a key.
+    func neighbourLinks(of id: PeerID) -> Set<MeshLinkID> {
+        (records[id]?.links.claimed ?? []).filter { (provenNeighbour(on: $0) ?? id) == id }
+    }
+
     // MARK: Challenges
 
     /// Whether a peer that claims to be at the other end of a link is able to prove it there.

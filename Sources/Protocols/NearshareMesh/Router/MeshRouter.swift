@@ -174,6 +174,9 @@ package struct MeshRouter: Sendable {
     /// Whether a peer has proven its key on one of the links.
     package func isNeighbour(_ id: PeerID) -> Bool { peers.isNeighbour(id) }
 
+    /// The links to a neighbour; of one that has not proven its key, those on which it claims to be one.
+    package func neighbourLinks(of id: PeerID) -> Set<MeshLinkID> { peers.neighbourLinks(of: id) }
+
     /// Whether the keys of a peer are stored as those of a contact.
     package func isContact(_ id: PeerID) -> Bool { peers.isContact(id) }
 
