@@ -153,6 +153,31 @@ private func withoutTrailingSpaces(_ line: String) -> String {
         #expect(typing.text.contains("anna  1a2b3c4d5e6f7081  away, bitchat, friend, verified"), "\(typing.text)")
     }
 
+    @Test func `the list of peers asks the node for the signal strength of neighbours, and is complete without`() throws {
+        let contact = Contact(
+            id: peerID, name: DisplayName(truncating: "ben")!, trustStatus: .new, isNear: true, software: .nearshare,
+            hasKeys: true, hops: 1)
+        var typing = ChatTyping()
+        typing.handle(.event(.contacts([contact])))
+        let reactions = typing.type("/who")
+        #expect(reactions.contains(.request(.status, .who(.publicRoom))) && !typing.text.contains("near, 1 hop"))
+        let neighbour = NodeStatus.Neighbour(
+            contact: contact, isDirect: true, signal: NodeStatus.Signal(strength: -61, age: 12))
+        let profile = NodeStatus.Profile(
+            name: nil, hopLimit: 1, timeToLive: 2, sharingTime: 3, maximumPropagation: 4, tracklistLimit: 5)
+        let status = NodeStatus(
+            id: try #require(PeerID(hex: "00000000000000aa")), name: try DisplayName("anna"), process: 42, uptime: 1,
+            isDaemon: true, profile: profile, port: 4_000, neighbours: [neighbour], storedBundleCount: 0, sessionLifetime: 60,
+            secureSessions: [], bluetooth: .on(channel: 131), inbox: "/inbox")
+        typing.handle(.replied(.who(.publicRoom), .success(.status(status))))
+        #expect(
+            typing.text.contains("ben  1a2b3c4d5e6f7081  near, 1 hop, Bluetooth -61 dBm 12 s ago, nearshare, new"),
+            "\(typing.text)")
+        typing.type("/who")
+        typing.handle(.replied(.who(.publicRoom), .failure(ControlFailure(.gone, "the node has ended"))))
+        #expect(typing.text.contains("near, 1 hop, nearshare, new"), "\(typing.text)")
+    }
+
     @Test(
         "verifying is explained, for each kind of peer",
         arguments: [

@@ -64,4 +64,20 @@ import Testing
         )
         #expect(json.contains(#""standing":true"#) && json.contains(#""carried":3"#))
     }
+
+    @Test func `the signal strength of a neighbour is shown with its age where it is known`() throws {
+        let neighbours = try ["ben", "cleo"].map { name in
+            let contact = Contact(
+                id: try #require(PeerID(hex: "00000000000000bb")), name: try DisplayName(name), trustStatus: .new, isNear: true,
+                software: .nearshare, hasKeys: true)
+            let signal = NodeStatus.Signal(strength: -61, age: 125)
+            return NodeStatus.Neighbour(contact: contact, isDirect: true, signal: name == "ben" ? signal : nil)
+        }
+        let status = try status(neighbours: neighbours)
+        let rows = MeshStatusCommand.neighbourRows(status)
+        #expect(rows[0].last == "Bluetooth -61 dBm 2 min ago" && rows[1].last == "secure session", "\(rows)")
+        let json = try encoded(.object(MeshStatusCommand.jsonMembers(status)))
+        #expect(json.contains(#""name":"ben","rssi":-61,"rssi_age":125,"secure":true"#), "\(json)")
+        #expect(json.contains(#""name":"cleo","secure":true"#), "\(json)")
+    }
 }

@@ -1,10 +1,11 @@
 """Three users of whom two are out of each other's range: the third relays."""
 
+import json
 import subprocess
 import unittest
 
 from radio_harness import TIMEOUT, RadioStory, tell_air
-from harness import digest
+from harness import digest, wait_until
 
 
 class ThreePeersStory(RadioStory):
@@ -29,6 +30,13 @@ class ThreePeersStory(RadioStory):
 
     def test_a_node_with_links_in_both_roles_relays(self):
         self.relays(anna=0, ben=2, cleo=1)
+
+        def strengths():
+            near = json.loads(self.cleo.run("mesh", "status", "--json").stdout)["near"]
+            return [peer["rssi"] for peer in near if peer["name"] == "ben" and peer.get("rssi_age", -1) >= 0]
+
+        # Cleo, whose address is lower, connects to Ben when it receives the advertisement.
+        wait_until(lambda: strengths() == [-55], "the signal strength of Ben is known")
 
     def test_a_peripheral_of_two_centrals_relays(self):
         # Of two that advertise, the lower address connects: Ben to Cleo. Notifications go to both at once.

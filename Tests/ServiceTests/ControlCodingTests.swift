@@ -92,6 +92,7 @@ struct ControlCodingTests {
                 sessionLifetime: 3, secureSessions: [anna], bluetooth: bluetooth, inbox: "/inbox")
         }
         statuses[0].linkReceiverCount = 1
+        statuses[1].neighbours[0].signal = NodeStatus.Signal(strength: -61, age: 12)
         let replies: [ControlReply] =
             statuses.map { .status($0) } + [
                 .done, .contacts(try trustStatuses.map(contact)), .contact(try contact(.known(.verified, isFriend: true))),
@@ -119,6 +120,19 @@ struct ControlCodingTests {
         for member in ["kind\":\"02\"", "kind\":\"bundle\"", "decision\":\"relayed on 1 link, ttl 6\""] {
             #expect(reply.contains(member), "\(reply)")
         }
+    }
+
+    @Test func `a signal strength has its age, and a neighbour of another version none`() throws {
+        let received = MonotonicInstant(nanoseconds: 5_000_000_000)
+        let signal = NodeStatus.Signal(SignalReading(strength: -61, time: received), at: received + .milliseconds(12_900))
+        #expect(signal == NodeStatus.Signal(strength: -61, age: 12))
+        var neighbour = NodeStatus.Neighbour(contact: try contact(.new), isDirect: true)
+        let old = try JSONEncoder().encode(neighbour)
+        #expect(!String(decoding: old, as: UTF8.self).contains("signal"))
+        #expect(try JSONDecoder().decode(NodeStatus.Neighbour.self, from: old) == neighbour)
+        neighbour.signal = signal
+        let new = try JSONEncoder().encode(neighbour)
+        #expect(try JSONDecoder().decode(NodeStatus.Neighbour.self, from: new) == neighbour)
     }
 
     @Test("every event is decoded as it was encoded")

@@ -171,7 +171,7 @@ extension ChatScreen {
         switch command {
         case .quit: return quit(at: now)
         case .help: for line in help { addNotice(line, at: now) }
-        case .who: who(at: now)
+        case .who: return who(at: now)
         case .verify: return verify(argument, at: now)
         case .public: return show(.publicRoom, at: now)
         case .chat:
@@ -423,10 +423,27 @@ extension ChatScreen {
         "Tab behind the beginning of a command, name or file: the rest; Ctrl-C: quit",
     ]
 
-    private mutating func who(at now: WallTime) {
+    /// Lists the peers, at once where none is a neighbour: only of neighbours the node may know a signal strength.
+    private mutating func who(at now: WallTime) -> [Reaction] {
+        let conversation = views.visible.conversation
+        guard !hasNodeEnded, listed.contains(where: { $0.hops == 1 }) else {
+            listPeers(in: conversation, at: now)
+            return []
+        }
+        return [.request(.status, .who(conversation))]
+    }
+
+    /// Lists the peers nearby, and friends.
+    /// - Parameters:
+    ///   - neighbours: as the node has just described them; empty where it has not.
+    ///   - conversation: that in which the user has typed the command.
+    mutating func listPeers(
+        _ neighbours: [NodeStatus.Neighbour] = [], in conversation: Conversation?, at now: WallTime
+    ) {
         let all = listed
-        if all.isEmpty { addNotice("no peers nearby", at: now) }
+        if all.isEmpty { addReply("no peers nearby", in: conversation, at: now) }
         for contact in all {
+            let signal = neighbours.first(where: { $0.contact.id == contact.id })?.signal
             let software =
                 switch contact.software {
                 case .nearshare: ", nearshare"
@@ -434,9 +451,12 @@ extension ChatScreen {
                 case .blueChat: ", BlueChat"
                 case .unknown: ""
                 }
-            addNotice(
-                "\(name(of: contact.id))  \(contact.id.hex)  \(contact.isNear ? "near" : "away")\(Self.distance(of: contact))\(software), "
-                    + TerminalText.escaped(contact.trustStatus.listText, columns: 40), at: now)
+            let place =
+                "\(contact.isNear ? "near" : "away")\(Self.distance(of: contact))"
+                + (signal.map { ", \($0.text)" } ?? "")
+            addReply(
+                "\(name(of: contact.id))  \(contact.id.hex)  \(place)\(software), "
+                    + TerminalText.escaped(contact.trustStatus.listText, columns: 40), in: conversation, at: now)
         }
     }
 

@@ -81,6 +81,7 @@ extension ChatScreen {
             addReply("\(name(of: contact.id)) \(text)", in: conversation, at: now)
         case (.ping(let conversation, let peer, let showsPath), .pong(let report)):
             addReply("\(name(of: peer)): \(Self.text(report, showsPath: showsPath))", in: conversation, at: now)
+        case (.who(let conversation), .status(let status)): listPeers(status.neighbours, in: conversation, at: now)
         case (.verificationLink(let conversation), .text(let link)): showCode(of: link, in: conversation, at: now)
         case (.verify(let conversation), .contact(let contact)):
             contacts[contact.id] = contact
@@ -116,6 +117,8 @@ extension ChatScreen {
             addNotice(reason, in: conversation, at: now)
         case .setBlocked(let conversation, _, _), .setFriend(let conversation, _), .ping(let conversation, _, _):
             addReply(reason, in: conversation, at: now)
+        // The peers are known; only their signal strength is not.
+        case .who(let conversation): listPeers(in: conversation, at: now)
         case .verificationLink(let conversation): addNotice(reason, in: conversation, at: now)
         case .verify(let conversation): addReply("not verified: \(reason)", in: conversation, at: now)
         case .answer(_, let subject, let conversation):

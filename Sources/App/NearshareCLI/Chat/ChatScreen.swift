@@ -51,6 +51,8 @@ struct ChatScreen: Sendable {
         case setBlocked(Conversation?, Bool, former: TrustStatus? = nil)
         case setFriend(Conversation?, Bool)
         case ping(Conversation?, PeerID, showsPath: Bool)
+        /// The neighbours, for the list of peers.
+        case who(Conversation?)
         /// The link of this node, for the user of a peer to scan.
         case verificationLink(Conversation?)
         /// The proof of the peer whose link the user has pasted.
@@ -66,7 +68,7 @@ struct ChatScreen: Sendable {
         var isCommand: Bool {
             switch self {
             case .clear, .search, .setBlocked, .setFriend, .ping, .verificationLink, .verify, .answer: true
-            case .contacts, .conversations, .history, .sendLine, .markRead, .lookup, .sendFile, .cancel: false
+            case .contacts, .conversations, .history, .sendLine, .markRead, .lookup, .sendFile, .cancel, .who: false
             }
         }
     }

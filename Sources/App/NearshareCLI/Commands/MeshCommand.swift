@@ -98,14 +98,19 @@ struct MeshStatusCommand: AsyncParsableCommand {
         Console.writeTable(rows(status))
         guard !status.neighbours.isEmpty else { return Console.writeResult("no peers nearby") }
         Console.writeResult("nearby:")
-        Console.writeTable(
-            status.neighbours.map { neighbour in
-                [
-                    "  \(neighbour.contact.name.shown)", neighbour.contact.id.hex, neighbour.contact.trustStatus.listText,
-                    neighbour.contact.software.rawValue, neighbour.isDirect ? "linked" : "relayed",
-                    status.secureSessions.contains(neighbour.contact.id) ? "secure session" : "",
-                ]
-            })
+        Console.writeTable(neighbourRows(status))
+    }
+
+    /// A row for each neighbour.
+    static func neighbourRows(_ status: NodeStatus) -> [[String]] {
+        status.neighbours.map { neighbour -> [String] in
+            let signal = neighbour.signal.map { [$0.text] } ?? []
+            return [
+                "  \(neighbour.contact.name.shown)", neighbour.contact.id.hex, neighbour.contact.trustStatus.listText,
+                neighbour.contact.software.rawValue, neighbour.isDirect ? "linked" : "relayed",
+                status.secureSessions.contains(neighbour.contact.id) ? "secure session" : "",
+            ] + signal
+        }
     }
 
     /// The properties of a node, each with its name; neighbours are listed apart.
@@ -150,18 +155,29 @@ struct MeshStatusCommand: AsyncParsableCommand {
             "carried": number(status.storedBundleCount), "bluetooth": .string(text(status.bluetooth)),
             "inbox": .string(status.inbox),
             "session_lifetime": number(status.sessionLifetime),
-            "near": .array(
-                status.neighbours.map { neighbour in
-                    .object([
-                        "id": .string(neighbour.contact.id.hex), "name": .string(neighbour.contact.name.claimed),
-                        "trust": .string(neighbour.contact.trustStatus.label),
-                        "software": .string(neighbour.contact.software.rawValue),
-                        "linked": .bool(neighbour.isDirect),
-                        "secure": .bool(status.secureSessions.contains(neighbour.contact.id)),
-                    ])
-                }),
+            "near": .array(status.neighbours.map { .object(jsonMembers($0, in: status)) }),
         ]
     }
+
+    private static func jsonMembers(_ neighbour: NodeStatus.Neighbour, in status: NodeStatus) -> [String: JSONValue] {
+        var members: [String: JSONValue] = [
+            "id": .string(neighbour.contact.id.hex), "name": .string(neighbour.contact.name.claimed),
+            "trust": .string(neighbour.contact.trustStatus.label),
+            "software": .string(neighbour.contact.software.rawValue),
+            "linked": .bool(neighbour.isDirect),
+            "secure": .bool(status.secureSessions.contains(neighbour.contact.id)),
+        ]
+        if let signal = neighbour.signal {
+            members["rssi"] = .integer(Int64(signal.strength))
+            members["rssi_age"] = .integer(Int64(signal.age))
+        }
+        return members
+    }
+}
+
+extension NodeStatus.Signal {
+    /// The strength and its age: "Bluetooth -61 dBm 12 s ago".
+    var text: String { "Bluetooth \(strength) dBm \(Duration.seconds(age).asLargestUnit) ago" }
 }
 
 struct MeshTraceCommand: AsyncParsableCommand {

@@ -33,15 +33,35 @@ package struct NodeStatus: Sendable, Hashable, Codable {
         }
     }
 
+    /// The strength of an advertisement over Bluetooth.
+    package struct Signal: Sendable, Hashable, Codable {
+        /// dBm.
+        package var strength: Int
+        /// Seconds since the advertisement was received.
+        package var age: Int
+
+        package init(strength: Int, age: Int) {
+            self.strength = strength
+            self.age = age
+        }
+
+        init(_ reading: SignalReading, at now: MonotonicInstant) {
+            self.init(strength: reading.strength, age: Int((now - reading.time).components.seconds))
+        }
+    }
+
     /// A peer in the mesh.
     package struct Neighbour: Sendable, Hashable, Codable {
         package var contact: Contact
         /// Whether there is a link to it, rather than a path through other peers.
         package var isDirect: Bool
+        /// The advertisement of the neighbour that this machine received last; nil where none is known.
+        package var signal: Signal?
 
-        package init(contact: Contact, isDirect: Bool) {
+        package init(contact: Contact, isDirect: Bool, signal: Signal? = nil) {
             self.contact = contact
             self.isDirect = isDirect
+            self.signal = signal
         }
     }
 

@@ -30,12 +30,15 @@ final class NodeStatusSource: Sendable {
     /// Reads the current status.
     func current() throws -> NodeStatus {
         let snapshot = try contacts.snapshot()
+        let now = SystemClock.monotonic()
         let neighbours = messenger.peers.filter(\.isReachable).map { peer in
-            NodeStatus.Neighbour(contact: snapshot.contact(peer.id), isDirect: peer.isDirect)
+            NodeStatus.Neighbour(
+                contact: snapshot.contact(peer.id), isDirect: peer.isDirect,
+                signal: messenger.signal(of: peer.id).map { NodeStatus.Signal($0, at: now) })
         }
         return NodeStatus(
             id: node.id, name: node.name, process: getpid(),
-            uptime: Int((SystemClock.monotonic() - started).components.seconds), isDaemon: properties.purpose == .daemon,
+            uptime: Int((now - started).components.seconds), isDaemon: properties.purpose == .daemon,
             profile: NodeStatus.Profile(messenger.settings.profile, name: properties.profileName), port: properties.port,
             neighbours: neighbours.sorted { $0.contact.name.claimed < $1.contact.name.claimed },
             storedBundleCount: messenger.storedBundleCount, sessionLifetime: Int(node.sessionLifetime.components.seconds),
