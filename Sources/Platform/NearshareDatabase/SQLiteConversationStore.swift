@@ -167,6 +167,18 @@ package final class SQLiteConversationStore: ConversationStore {
         migrator.registerMigration("4") { database in
             try database.execute(sql: "ALTER TABLE line ADD COLUMN written INTEGER")
         }
+        migrator.registerMigration("5") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE lifetime (
+                        conversation TEXT NOT NULL PRIMARY KEY,
+                        -- 0 where lines stay.
+                        seconds INTEGER NOT NULL
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX lineByTime ON line (conversation, time);
+                    CREATE INDEX arrivalBySender ON arrival (sender, received) WHERE isForEverybody = 0;
+                    """)
+        }
         return migrator
     }
 
@@ -337,16 +349,121 @@ package final class SQLiteConversationStore: ConversationStore {
 
     package func removeMessages(of conversation: Conversation) throws(StorageError) {
         try file.write { database in
-            try database.execute(sql: "DELETE FROM line WHERE conversation = ?", arguments: [conversation.text])
-            guard case .peer(let peer) = conversation else { return }
-            // The texts of the lines that came through the mesh. The pieces of one that is still arriving stay: its sender does not send
-            // them again.
-            let sender = Blob(peer.bytes)
-            try database.execute(sql: "DELETE FROM arrival WHERE sender = ? AND isForEverybody = 0", arguments: [sender])
+            _ = try Self.remove(until: WallTime(milliseconds: .max), from: .waiting, in: conversation, database)
         }
         // Where another process reads the file just now, the log is overwritten later.
         try? file.truncateLog()
     }
+
+    /// SQL for the lines of a conversation that are of others, or have at least a status.
+    private static let linesFromStatus = "conversation = ? AND (author IS NOT NULL OR mark >= ?)"
+
+    /// Removes lines up to a time, and the bundles that the peer of the conversation has sent to this node until then.
+    /// - Parameter status: the lowest of the own lines that are removed.
+    /// - Returns: whether there were any.
+    private static func remove(
+        until end: WallTime, from status: MessageStatus, in conversation: Conversation, _ database: Database
+    ) throws -> Bool {
+        try database.execute(
+            sql: "DELETE FROM line WHERE \(linesFromStatus) AND time <= ?",
+            arguments: [conversation.text, status.rawValue, end.milliseconds])
+        let hasRemovedLines = database.changesCount > 0
+        guard case .peer(let peer) = conversation else { return hasRemovedLines }
+        // The texts of the lines that came through the mesh. The pieces of one that is still arriving stay: its sender does not send
+        // them again.
+        try database.execute(
+            sql: "DELETE FROM arrival WHERE sender = ? AND isForEverybody = 0 AND received <= ?",
+            arguments: [Blob(peer.bytes), end.milliseconds])
+        return hasRemovedLines || database.changesCount > 0
+    }
+
+    // MARK: Lifetimes
+
+    package func lifetimes() throws(StorageError) -> [Conversation: LifetimeSetting] {
+        try file.read { database in try Self.readLifetimes(database) }
+    }
+
+    private static func readLifetimes(_ database: Database) throws -> [Conversation: LifetimeSetting] {
+        var settings: [Conversation: LifetimeSetting] = [:]
+        for row in try Row.fetchAll(database, sql: "SELECT conversation, seconds FROM lifetime") {
+            guard let conversation = Conversation(text: row[0]) else { continue }
+            let lifetime = MessageLifetime(seconds: row[1])
+            settings[conversation] = lifetime.map { LifetimeSetting.limited($0) } ?? LifetimeSetting.unlimited
+        }
+        return settings
+    }
+
+    package func setLifetime(of conversation: Conversation, to setting: LifetimeSetting) throws(StorageError) {
+        try file.write { database in
+            switch setting {
+            case .standard:
+                try database.execute(sql: "DELETE FROM lifetime WHERE conversation = ?", arguments: [conversation.text])
+            case .unlimited, .limited:
+                try database.execute(
+                    sql: "INSERT OR REPLACE INTO lifetime (conversation, seconds) VALUES (?, ?)",
+                    arguments: [conversation.text, setting.lifetime(standard: nil)?.seconds ?? 0])
+            }
+        }
+    }
+
+    package func removeExpiredMessages(standard: MessageLifetime?, now: WallTime) throws(StorageError) -> MessageExpiry {
+        let expiry = try file.write { database -> MessageExpiry in
+            var expiry = MessageExpiry()
+            for (conversation, lifetime) in try Self.limitedLifetimes(standard: standard, database) {
+                let (end, status) = (lifetime.latestExpired(at: now), conversation.settledStatus)
+                if try Self.remove(until: end, from: status, in: conversation, database) { expiry.removed[conversation] = end }
+                if let oldest = try Self.oldestTime(from: status, in: conversation, database) {
+                    let next = lifetime.end(from: oldest)
+                    expiry.next = min(expiry.next ?? next, next)
+                }
+            }
+            return expiry
+        }
+        // Where another process reads the file just now, the log is overwritten later.
+        if !expiry.removed.isEmpty { try? file.truncateLog() }
+        return expiry
+    }
+
+    /// The lifetimes of all conversations in which lines do not stay.
+    private static func limitedLifetimes(
+        standard: MessageLifetime?, _ database: Database
+    ) throws -> [Conversation: MessageLifetime] {
+        var limited: [Conversation: MessageLifetime] = [:]
+        if let standard {
+            for text in try String.fetchAll(database, sql: "SELECT conversation FROM usage") {
+                if let conversation = Conversation(text: text) { limited[conversation] = standard }
+            }
+            let senders = try Row.fetchAll(
+                database, sql: "SELECT DISTINCT sender FROM arrival WHERE sender IS NOT NULL AND isForEverybody = 0")
+            for row in senders {
+                if let peer = PeerID(bytes: row.bytes(0)) { limited[.peer(peer)] = standard }
+            }
+        }
+        for (conversation, setting) in try readLifetimes(database) {
+            limited[conversation] = setting.lifetime(standard: standard)
+        }
+        return limited
+    }
+
+    /// The time of the oldest of what ``remove(until:from:in:_:)`` removes; nil where there is none.
+    private static func oldestTime(
+        from status: MessageStatus, in conversation: Conversation, _ database: Database
+    ) throws -> WallTime? {
+        let line = try Int64.fetchOne(
+            database, sql: "SELECT time FROM line WHERE \(linesFromStatus) ORDER BY time LIMIT 1",
+            arguments: [conversation.text, status.rawValue])
+        var times = [line]
+        if case .peer(let peer) = conversation {
+            times.append(
+                try Int64.fetchOne(
+                    database,
+                    sql: "SELECT received FROM arrival WHERE sender = ? AND isForEverybody = 0 ORDER BY received LIMIT 1",
+                    arguments: [Blob(peer.bytes)]))
+        }
+        return times.compactMap(\.self).min().map { WallTime(milliseconds: $0) }
+    }
+
+    // MARK: Lists
 
     package func conversations() throws(StorageError) -> [ConversationSummary] {
         try file.read { database in
@@ -561,7 +678,7 @@ package final class SQLiteConversationStore: ConversationStore {
 
     package func removeAll() throws(StorageError) {
         try file.write { database in
-            for table in ["part", "line", "piece", "arrival"] { try database.execute(sql: "DELETE FROM \(table)") }
+            for table in ["part", "line", "piece", "arrival", "lifetime"] { try database.execute(sql: "DELETE FROM \(table)") }
         }
         try file.truncateLog()
     }

@@ -82,4 +82,7 @@ package struct ChatMessage: Sendable, Hashable, Codable {
 
     /// Whether this node is the author.
     package var isLocal: Bool { author == nil }
+
+    /// Whether this node still has to send the message, or waits for its delivery.
+    package var isPending: Bool { isLocal && status < conversation.settledStatus }
 }

@@ -6,6 +6,9 @@ package enum Conversation: Sendable, Hashable {
     case peer(PeerID)
     /// All peers in range, unencrypted: bitchat's public room.
     case publicRoom
+
+    /// The lowest status of an own message for which nothing is left to do: the public room has no acknowledgements.
+    package var settledStatus: MessageStatus { self == .publicRoom ? .sent : .delivered }
 }
 
 extension Conversation: Codable {

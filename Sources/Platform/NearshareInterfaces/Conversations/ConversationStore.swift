@@ -110,6 +110,17 @@ package struct ReceivedBundle: Sendable, Hashable {
     }
 }
 
+/// The result of a removal of messages whose lifetime was over.
+package struct MessageExpiry: Sendable, Hashable {
+    /// The conversations of which something was removed, with the latest time of what was.
+    package var removed: [Conversation: WallTime] = [:]
+    /// The earliest end of the lifetime of a stored message or bundle; nil where none has one. Messages that are not delivered yet
+    /// do not count.
+    package var next: WallTime?
+
+    package init() {}
+}
+
 /// Persistent storage of conversations and received bundles. Calls block and may come from any thread. Every change survives a
 /// killed process.
 package protocol ConversationStore: Sendable {
@@ -138,6 +149,18 @@ package protocol ConversationStore: Sendable {
     /// Removes all messages of a conversation, with their transmissions, and the bundles that its peer has sent to this node. The
     /// fragments of a text that is still arriving stay.
     func removeMessages(of conversation: Conversation) throws(StorageError)
+
+    /// The lifetimes that the user has set, by conversation.
+    func lifetimes() throws(StorageError) -> [Conversation: LifetimeSetting]
+
+    /// Sets the lifetime of the messages of a conversation; removes none.
+    func setLifetime(of conversation: Conversation, to setting: LifetimeSetting) throws(StorageError)
+
+    /// Removes the messages whose lifetime is over, with their transmissions, and the bundles that peers have sent to this node as
+    /// long ago. A message of this node stays until it is delivered or given up, in the public room until it is sent, and one of
+    /// a later time than `now` stays as well.
+    /// - Parameter standard: the lifetime in conversations without a setting; nil for no limit.
+    func removeExpiredMessages(standard: MessageLifetime?, now: WallTime) throws(StorageError) -> MessageExpiry
 
     /// All conversations that have messages, the one with the newest message first.
     func conversations() throws(StorageError) -> [ConversationSummary]
