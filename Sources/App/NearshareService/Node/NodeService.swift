@@ -123,6 +123,7 @@ package final class NodeService: NodeClient {
             recordOutcome(of: message)
             publish(
                 .chatMessageChanged(id: message.id, conversation: message.conversation, status: message.status, reason: reason))
+        case .expired: break
         case .favorite(let isFavorite, let peer): await contactUpdater.recordFavorite(isFavorite, by: peer)
         case .peerChanged(let id): contactUpdater.recordChange(of: id)
         }

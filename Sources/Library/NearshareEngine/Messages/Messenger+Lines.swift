@@ -117,6 +117,7 @@ extension Messenger {
         var message = message
         message.status = status
         subscribers.publish(.chatMessageChanged(message, reason: reason))
+        scheduleRemoval(of: message)
     }
 
     /// - Parameter conversation: the only one in which the part may be; nil for all.
@@ -128,6 +129,7 @@ extension Messenger {
         // acknowledge each text once.
         if message.status >= .delivered { claims.release(message.id) }
         subscribers.publish(.chatMessageChanged(message, reason: reason))
+        scheduleRemoval(of: message)
     }
 
     /// Notifies a peer that its lines were read.
@@ -313,6 +315,7 @@ extension Messenger {
         guard let number = try store.insert(arrival, isFriend: isFriend) else { return }
         arrival.number = number
         subscribers.publish(.arrived(arrival))
+        if !arrival.isForEveryone, let sender = arrival.sender { scheduleRemoval(in: .peer(sender), at: arrival.received) }
     }
 
     /// The peers in the mesh that announce a signing key, which may belong to none of them.
@@ -428,6 +431,7 @@ extension Messenger {
         var message = message
         message.number = number
         subscribers.publish(.chatMessage(message, isBundle: isBundle))
+        scheduleRemoval(of: message)
         return true
     }
 

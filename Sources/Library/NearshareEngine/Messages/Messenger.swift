@@ -16,6 +16,7 @@ internal import Synchronization
 package final class Messenger: Sendable {
     private struct State {
         var inputs = MessengerInputQueue()
+        var expiry: LineExpirySchedule
         var isStopping = false
     }
 
@@ -31,7 +32,7 @@ package final class Messenger: Sendable {
     /// Held while lines are selected and dispatched: a line that is just being stored would otherwise be found waiting, and
     /// sent twice.
     let dispatching = Mutex(())
-    private let state = Monitor(State())
+    private let state: Monitor<State>
     /// Lines that are being sent as texts.
     let claims = LineClaims()
     private let fallbacks = Mutex(DirectFallbacks())
@@ -44,6 +45,10 @@ package final class Messenger: Sendable {
         self.node = node
         self.settings = settings
         store = settings.conversations
+        state = Monitor(
+            State(
+                expiry: LineExpirySchedule(
+                    standard: settings.messageLifetime, settings: try settings.conversations.lifetimes())))
         messages = try mesh.startBundles(profile: settings.profile, store: settings.bundles) { [relay] in relay.receive($0) }
     }
 
@@ -229,12 +234,19 @@ package final class Messenger: Sendable {
 
     private func work() {
         while true {
-            let inputs = state.wait { state -> [MessengerInputQueue.Input]? in
+            let (inputs, isRemovalDue) = state.waitWithDeadlines {
+                state, _ -> MonitorWait<([MessengerInputQueue.Input], Bool)> in
+                let now = node.moment()
+                let isRemovalDue = state.expiry.isDue(at: now)
                 // Received inputs are still stored.
-                guard !state.inputs.isEmpty || state.isStopping else { return nil }
-                return state.inputs.dequeue()
+                guard isRemovalDue || !state.inputs.isEmpty || state.isStopping else {
+                    return .waiting(untilNanoseconds: state.expiry.deadline(at: now)?.nanoseconds)
+                }
+                if isRemovalDue { state.expiry.recordStart() }
+                return .ready((state.inputs.dequeue(), isRemovalDue))
             }
-            guard !inputs.isEmpty else { return }
+            if isRemovalDue { removeExpiredLines() }
+            guard !inputs.isEmpty || isRemovalDue else { return }
             for input in inputs {
                 attempt { () throws(StorageError) in
                     switch input {
@@ -243,6 +255,48 @@ package final class Messenger: Sendable {
                     case .renew(let bundles): try renew(bundles)
                     }
                 }
+            }
+        }
+    }
+
+    private func removeExpiredLines() {
+        do throws(StorageError) {
+            let expiry = try store.removeExpiredMessages(standard: settings.messageLifetime, now: node.wallClock())
+            state.update { $0.expiry.recordEnd(expiry, at: node.clock()) }
+            for (conversation, end) in expiry.removed { subscribers.publish(.expired(conversation, until: end)) }
+        } catch {
+            state.update { $0.expiry.recordFailure(at: node.clock()) }
+            node.log.error("lines whose lifetime is over are not removed yet: \(error)")
+        }
+    }
+
+    /// Schedules the removal of a line that was stored, or whose status has changed.
+    func scheduleRemoval(of message: ChatMessage) {
+        // It is scheduled when it is delivered or given up.
+        guard !message.isPending else { return }
+        scheduleRemoval(in: message.conversation, at: message.when)
+    }
+
+    /// Schedules the removal of what was stored in a conversation.
+    /// - Parameter time: that of the line, or of the arrival of the bundle.
+    func scheduleRemoval(in conversation: Conversation, at time: WallTime) {
+        state.update { $0.expiry.add(in: conversation, at: time) }
+    }
+
+    /// The lifetime of the lines of a conversation on this machine.
+    package func lifetime(of conversation: Conversation) -> ConversationLifetime {
+        state.withLock { $0.expiry.lifetime(of: conversation) }
+    }
+
+    /// Sets the lifetime of the lines of a conversation on this machine. Older ones are removed at once; the copies of peers stay.
+    package func setLifetime(
+        of conversation: Conversation, to setting: LifetimeSetting
+    ) async throws(MessengerError) -> ConversationLifetime {
+        try await stored { () throws(StorageError) -> ConversationLifetime in
+            try self.store.setLifetime(of: conversation, to: setting)
+            return self.state.update { state -> ConversationLifetime in
+                state.expiry.set(setting, of: conversation)
+                return state.expiry.lifetime(of: conversation)
             }
         }
     }

@@ -18,6 +18,8 @@ package struct MessengerSettings: Sendable {
     /// Returns whether a text that a nearshare peer sends in the mesh's own packets becomes a line of a conversation; otherwise it
     /// is offered like a file.
     package var acceptsTexts: @Sendable () -> Bool = { true }
+    /// The lifetime of the lines of conversations for which the user has set none; nil where lines stay.
+    package var messageLifetime: MessageLifetime?
     /// Advertises this node to BlueChat devices where it has a radio, and exchanges texts with them. The texts are not
     /// encrypted, and their senders are not authenticated.
     package var usesBlueChat = false
@@ -112,6 +114,9 @@ package enum MessengerEvent: Sendable, Hashable {
     /// The status of an own line changed, or the reason why it waits became known; the reason of a failure or of the wait, for
     /// display.
     case chatMessageChanged(ChatMessage, reason: String?)
+    /// Lines of a conversation were removed because their lifetime is over.
+    /// - Parameter until: the latest time of those that were removed; own lines that are pending stay.
+    case expired(Conversation, until: WallTime)
     /// The user of a phone has made the local user a favourite, or revoked that.
     case favorite(Bool, by: AuthenticatedPeer)
     /// A peer appeared, changed, was authenticated, or disappeared.
