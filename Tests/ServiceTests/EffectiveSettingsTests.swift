@@ -86,6 +86,14 @@ import Testing
         #expect(all["timeout"]?.value == "5")
     }
 
+    @Test func `lines stay unless the file limits their lifetime`() throws {
+        let (file, toml) = (scratch("config/nearshare/config.toml"), "message-lifetime = ")
+        #expect(try settings("")["message-lifetime"]?.value == "off")
+        #expect(try settings("\(toml)\"off\"\n")["message-lifetime"]?.value == "off")
+        let limited = try settings("\(toml)\"168h\"\n")["message-lifetime"]
+        #expect(limited?.value == "7d" && limited?.origin == .file(path: file, line: 1))
+    }
+
     @Test func `a name that was chosen is told from the host's`() throws {
         let before = try settings("")
         #expect(before["name"]?.origin == .default)

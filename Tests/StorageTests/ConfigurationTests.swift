@@ -38,6 +38,8 @@ struct ConfigurationTests {
             #expect(throws: Configuration.Invalid.self) { try Configuration(toml: "[open]\n\(line)") }
         }
         #expect(try Configuration(toml: "max-per-peer = \"1 MB\"").maximumPerPeer == 1_000_000)
+        #expect(try Configuration(toml: "message-lifetime = \"7d\"").messageLifetime == MessageLifetime("7d"))
+        #expect(try Configuration(toml: "message-lifetime = \"off\"").messageLifetime == nil)
     }
 
     @Test("a size that is none is told what is expected", arguments: ["-1", "true", "1.5", "\"big\"", "[]"])
@@ -60,6 +62,7 @@ struct ConfigurationTests {
         arguments: [
             ("nmae = \"x\"", "nmae"), ("name = 5", "name"), ("name = \"\"", "name"), ("accept = \"maybe\"", "accept"),
             ("max-size = \"big\"", "max-size"), ("max-size = -1", "max-size"),
+            ("message-lifetime = \"1w\"", "message-lifetime"), ("message-lifetime = 60", "message-lifetime"),
             ("port = 65536", "port"),
             ("port = \"80\"", "port"),
             ("timeout = 0", "timeout"), ("timeout = 1.5", "timeout"), ("inbox = []", "inbox"), ("[table]\nx = 1", "table.x"),

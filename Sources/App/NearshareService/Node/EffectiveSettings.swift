@@ -47,6 +47,7 @@ package struct EffectiveSettings: Sendable {
         add(
             "keep-executable", options.keepsExecutable ? "true" : nil, "\(configuration.keepsExecutable)", default: "false")
         add("read-receipts", nil, "\(configuration.sendsReadReceipts)", default: "true")
+        add("message-lifetime", nil, configuration.messageLifetime?.text, default: "off")
         add("notifications", nil, "\(configuration.notifications)", default: "true")
         add(
             "existing", options.existing?.word, configuration.existing?.word, default: ExistingFilePolicy.skipIdentical.word)

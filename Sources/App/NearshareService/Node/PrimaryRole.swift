@@ -114,6 +114,7 @@ package final class PrimaryRole: Sendable {
                 EndpointKeys(agreementKey: entry.agreementKey, signingKey: entry.signingKey), areProven: entry.areKeysProven)
         }
         settings.profile = try machine.propagationProfile(profile)
+        settings.messageLifetime = machine.configuration.messageLifetime
         settings.usesBlueChat = true
         let latest = Monitor<ContactSnapshot?>(nil)
         settings.isBlocked = { [machine] sender in

@@ -24,6 +24,8 @@ package struct Configuration: Sendable, Hashable {
     package var existing: ExistingFilePolicy?
     /// Whether authors learn that their lines were read.
     package var sendsReadReceipts = true
+    /// The lifetime of the lines of conversations for which the user has set none; nil where lines stay.
+    package var messageLifetime: MessageLifetime?
     /// Whether `nearshare notify` shows notifications.
     package var notifications = true
     /// The protocols by which peers are found and served; nil for the default.
@@ -183,6 +185,13 @@ package struct Configuration: Sendable, Hashable {
             existing = policy
         case "keep-executable": keepsExecutable = try flag()
         case "read-receipts": sendsReadReceipts = try flag()
+        case "message-lifetime":
+            let text = try string()
+            messageLifetime = MessageLifetime(text)
+            guard messageLifetime != nil || text == "off" else {
+                throw Invalid(
+                    description: "expected \"off\", or a time from \"1m\" to \"365d\", such as \"10m\", \"1h\" or \"7d\"")
+            }
         case "notifications": notifications = try flag()
         case "protocols":
             guard case .texts(let words) = value, case let known = words.compactMap({ PeerProtocol(rawValue: $0) }),
