@@ -387,6 +387,65 @@ private func withoutTrailingSpaces(_ line: String) -> String {
         #expect(erased == [.erase])
     }
 
+    @Test func `a lifetime of lines is confirmed, and the reply says what it does and what not`() throws {
+        var typing = ChatTyping(.latest, columns: 250)
+        typing.meet("ben")
+        let conversation = Conversation.peer(peerID)
+        let hour = try #require(MessageLifetime("1h"))
+        let shown = typing.type("/disappear")
+        #expect(shown == [.request(.lifetime(conversation), .lifetime(conversation))])
+        typing.handle(
+            .replied(.lifetime(conversation), .success(.lifetime(ConversationLifetime(.standard, standard: nil)))))
+        #expect(typing.text.contains("lines of this conversation stay on this machine (the default)"), "\(typing.text)")
+        // Older lines are removed at once, which cannot be undone.
+        #expect(typing.type("/disappear 1h").isEmpty)
+        #expect(
+            typing.text.contains("older ones now; press Enter again") && typing.inputLine == "> /disappear 1h", "\(typing.text)"
+        )
+        let set = typing.press(.enter)
+        #expect(set == [.request(.setLifetime(conversation, .limited(hour)), .lifetime(conversation))])
+        typing.handle(
+            .replied(.lifetime(conversation), .success(.lifetime(ConversationLifetime(.limited(hour), standard: nil)))))
+        let sentence =
+            "lines of this conversation are removed from this machine 1 hour after they were written or received; ben keeps its copies"
+        #expect(typing.text.contains(sentence) && typing.text.contains("ben is near  lines stay 1h"), "\(typing.text)")
+        for (word, setting) in [("off", LifetimeSetting.unlimited), ("default", .standard)] {
+            let reactions = typing.type("/disappear \(word)")
+            #expect(reactions == [.request(.setLifetime(conversation, setting), .lifetime(conversation))])
+        }
+        // Another chat of this machine has set it.
+        typing.handle(.event(.lifetimeChanged(conversation, ConversationLifetime(.unlimited, standard: hour))))
+        #expect(!typing.text.contains("lines stay 1h"), "\(typing.text)")
+        typing.handle(.replied(.history(conversation), .success(.chatMessages([], lifetime: hour))))
+        #expect(typing.text.contains("lines stay 1h"), "\(typing.text)")
+        typing.handle(.replied(.lifetime(conversation), .failure(ControlFailure(.storage, "the disk is full"))))
+        #expect(typing.text.contains("the disk is full"), "\(typing.text)")
+    }
+
+    @Test(
+        "a text that is no lifetime sets none, with advice",
+        arguments: ["soon", "10", "0m", "366d", "1h 5m", "-1d", "10s", "OFF"])
+    func invalidLifetime(_ text: String) {
+        var typing = ChatTyping(.publicRoom, columns: 150)
+        #expect(typing.type("/disappear \(text)").isEmpty)
+        #expect(typing.text.contains("no valid time: enter /disappear TIME, such as 10m, 1h or 7d"), "\(typing.text)")
+    }
+
+    @Test func `lines that are removed at the end of their lifetime leave the screen, others and their tabs stay`() {
+        var typing = ChatTyping(.publicRoom)
+        for number in 1...3 {
+            let message = ChatMessage(
+                number: number, id: "\(number)", conversation: .publicRoom, author: peerID, authorName: nil,
+                text: "text \(number)",
+                when: WallTime(milliseconds: Int64(number)), status: .delivered)
+            typing.handle(.event(.chatMessage(message)))
+        }
+        typing.handle(.event(.messagesExpired(.peer(peerID), until: typing.now)))
+        typing.handle(.event(.messagesExpired(.publicRoom, until: WallTime(milliseconds: 2))))
+        #expect(!typing.text.contains("text 1") && !typing.text.contains("text 2"), "\(typing.text)")
+        #expect(typing.text.contains("text 3") && typing.screen.views.count == 1, "\(typing.text)")
+    }
+
     @Test func `a file for everyone needs the public room on the screen, one for an old app the user's consent`() {
         var typing = ChatTyping(.publicRoom)
         let file = typing.type("/send a.jpg")

@@ -29,6 +29,30 @@ private let peerID = ChatTyping.peerID
         #expect(target == index && views[target].editor.text == "for one" && views[0].editor.isEmpty)
     }
 
+    @Test("lines that the node has removed leave the view; pending ones, notices and what is newer stay")
+    func expired() throws {
+        var view = ConversationView(.conversation(.publicRoom))
+        for number in 1...4 { view.insert(message(number, status: number == 2 ? .waiting : .sent, isLocal: number < 3)) }
+        view.updateStatus(of: "l1", to: .failed, reason: "too old")
+        view.addNotice("a notice", at: WallTime(milliseconds: 1))
+        view.unreadCount = 2
+        let (first, second) = (view.items[0].serial, view.items[1].serial)
+        view.position = .row(serial: first, index: 3)
+        view.removeExpired(until: WallTime(milliseconds: 0))
+        #expect(numbers(view) == [1, 2, 3, 4] && view.position == .row(serial: first, index: 3))
+        view.removeExpired(until: WallTime(milliseconds: 3))
+        // The next row that is left is shown.
+        #expect(numbers(view) == [2, 4] && view.position == .row(serial: second, index: 0))
+        #expect(view.reasons.isEmpty && view.unreadCount == 1 && view.items.count == 3)
+        view.updateStatus(of: "l2", to: .sent, reason: nil)
+        view.removeExpired(until: WallTime(milliseconds: 9))
+        #expect(numbers(view).isEmpty && view.items.count == 1)
+        view.insert(message(5))
+        view.position = .row(serial: try #require(view.items.last).serial, index: 0)
+        view.removeExpired(until: WallTime(milliseconds: 9))
+        #expect(view.position == .end)
+    }
+
     @Test("messages are sorted by number, in whatever order they arrive", arguments: 1...10 as ClosedRange<UInt64>)
     func order(seed: UInt64) {
         var random = SeededRandom(seed: seed)

@@ -169,6 +169,13 @@ class ChatStory(Story):
         empty = self.screen(self.anna, "ben")
         empty.wait_for(r"sent photo\.jpg[\s\S]*sent message")
         self.assertNotIn("see you at 8", empty.text())
+        empty.press("/disappear 7d\r\r")
+        empty.wait_for(r"removed from this machine\s+7\s+days\s+after[\s\S]*keeps\s+its\s+copies")
+        empty.wait_for("lines stay 7d")
+        empty.press("/quit\r")
+        self.assertEqual(0, empty.end())
+        # The next screen shows the setting, also where no line is left.
+        self.screen(self.anna, "ben").wait_for("lines stay 7d")
 
     def test_another_node_takes_over(self):
         ben = self.screen(self.ben, "anna")

@@ -688,6 +688,17 @@ class BitchatStory(Story):
         chat.read_until("written to")
         exported = [content.decode() for name, content in self.anna.received().items() if name.startswith("chat phone")]
         self.assertRegex(exported[0], r"(?s)^-- .* --\n\d\d:\d\d you: good morning\n\d\d:\d\d phone: good evening\n$")
+        chat.type("/disappear")
+        chat.read_until("stay on this machine (the default)")
+        chat.type("/disappear 1h")
+        chat.read_until("press Enter again")
+        chat.type("")
+        chat.read_until("removed from this machine 1 hour after they were written or received; phone keeps")
+        # They are not as old.
+        chat.type("/search MORNING")
+        chat.read_until("1 line contains MORNING")
+        chat.type("/disappear off")
+        chat.read_until("stay on this machine; /disappear TIME")
         chat.type("/clear")
         chat.read_until("press Enter again")
         chat.type("")

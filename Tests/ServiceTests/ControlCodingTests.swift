@@ -30,6 +30,8 @@ struct ControlCodingTests {
             received: WallTime(milliseconds: 2), hops: 4)
     }
 
+    private func lifetime() throws -> MessageLifetime { try #require(MessageLifetime("7d")) }
+
     private func arrival(_ kind: Arrival.Kind) -> Arrival {
         Arrival(kind: kind, path: "/a/b c", name: "\"b c\"", size: 3, sender: anna, senderName: "anna")
     }
@@ -64,7 +66,8 @@ struct ControlCodingTests {
             .conversations, .history(.peer(anna), before: nil, limit: 1), .history(.publicRoom, before: 4, limit: 2),
             .markRead(.publicRoom), .sendFile(path: "/x", to: anna, timeout: nil),
             .sendFile(path: "", to: anna, timeout: .zero), .cancelTransfer(.transfer(TransferID(rawValue: 7))),
-            .block(anna), .unblock(name: "an\u{202e}na"),
+            .block(anna), .unblock(name: "an\u{202e}na"), .lifetime(.peer(anna)), .setLifetime(.publicRoom, .standard),
+            .setLifetime(.peer(anna), .unlimited), .setLifetime(.peer(anna), .limited(try lifetime())),
             .subscribe, .subscribeReceiving, .answer(7, .no), .handOver, .stop,
         ]
         for (number, request) in requests.enumerated() { try expectRoundTrip(.request(number, request)) }
@@ -99,7 +102,10 @@ struct ControlCodingTests {
                 .messageAccepted(bundle), .lineAccepted(id: "line"), .transferAccepted(transfer), .isPending(true),
                 .messages([try received()]),
                 .conversations([ConversationSummary(conversation: .publicRoom, last: try chatMessage(), unreadCount: 1)]),
-                .chatMessages([try chatMessage()]), .trace(trace), .failed(ControlFailure(.tooLarge, "too large; split it")),
+                .chatMessages([try chatMessage()]), .chatMessages([], lifetime: try lifetime()),
+                .lifetime(ConversationLifetime(.limited(try lifetime()), standard: nil)),
+                .lifetime(ConversationLifetime(.standard, standard: try lifetime())), .trace(trace),
+                .failed(ControlFailure(.tooLarge, "too large; split it")),
             ]
         for (number, reply) in replies.enumerated() { try expectRoundTrip(.reply(number, reply)) }
     }
@@ -135,6 +141,15 @@ struct ControlCodingTests {
         #expect(try JSONDecoder().decode(NodeStatus.Neighbour.self, from: new) == neighbour)
     }
 
+    @Test func `a reply of an earlier version, without the lifetime of lines, is decoded`() throws {
+        let text = "{\"reply\":{\"_0\":1,\"_1\":{\"chatMessages\":{\"_0\":[]}}}}"
+        guard case .reply(1, .chatMessages(let messages, lifetime: nil)) = try #require(ControlLine(Array(text.utf8))) else {
+            Issue.record("not decoded")
+            return
+        }
+        #expect(messages.isEmpty)
+    }
+
     @Test("every event is decoded as it was encoded")
     func events() throws {
         let outcomes: [TransferOutcome?] = [
@@ -151,6 +166,8 @@ struct ControlCodingTests {
             transfers + [
                 .messageChanged(bundle, .failed, detail: "reason"), .received(try received()), .chatMessage(try chatMessage()),
                 .chatMessageChanged(id: "line", conversation: .publicRoom, status: .read, reason: nil), .contacts([]),
+                .lifetimeChanged(.peer(anna), ConversationLifetime(.unlimited, standard: try lifetime())),
+                .messagesExpired(.publicRoom, until: WallTime(milliseconds: 7)),
                 .notice("a sentence"), .notice("a sentence", in: .publicRoom),
                 .notice("a sentence", in: .publicRoom, about: "/inbox/a"),
                 .receiving(.prompt(OpenPrompt(number: 1, title: "<b>", lines: ["a", ""], yes: "Accept", no: "Decline"))),
@@ -183,6 +200,7 @@ struct ControlCodingTests {
             "{\"request\":{\"_0\":1,\"_1\":{\"isPending\":{\"_0\":7}}}}", "{\"request\":{\"_0\":1e99,\"_1\":{\"status\":{}}}}",
             "{\"request\":{\"_0\":1,\"_1\":{\"markRead\":{\"_0\":\"somewhere\"}}}}",
             "{\"reply\":{\"_0\":1,\"_1\":{\"transferAccepted\":{\"_0\":\"123\"}}}}",
+            "{\"request\":{\"_0\":1,\"_1\":{\"setLifetime\":{\"_0\":\"everybody\",\"_1\":{\"limited\":{\"_0\":59}}}}}}",
             "{\"request\":{\"_0\":1,\"_1\":{\"status\":{}}}", "{\"event\":{\"_0\":{\"notice\":{\"_0\":[1]}}}}",
             String(repeating: "[", count: 5_000),
         ])

@@ -139,8 +139,13 @@ import Testing
             if number < 2 { entry.text = "text \(number)" }
             try log.append(entry)
         }
-        try log.removeTexts(to: peer)
+        try log.removeTexts(to: peer, until: WallTime(milliseconds: -1))
+        try log.removeTexts(to: other, until: WallTime(milliseconds: 0))
+        #expect(try log.entries().map(\.text) == ["text 0", "text 1", nil])
+        try log.removeTexts(to: peer, until: WallTime(milliseconds: 0))
         #expect(try log.entries().map(\.text) == [nil, "text 1", nil])
+        try log.removeTexts(to: other)
+        #expect(try log.entries().allSatisfy { $0.text == nil })
         #expect(try log.entries().map(\.when.milliseconds) == [0, 1, 2])
     }
 

@@ -75,7 +75,7 @@ struct ChatReport: Sendable {
                 ]
             )
         case .notice(let text, _, _): return ("notice", ["text": .string(text)])
-        case .chatMessageChanged, .messageChanged, .received, .receiving: return nil
+        case .chatMessageChanged, .lifetimeChanged, .messagesExpired, .messageChanged, .received, .receiving: return nil
         }
     }
 }

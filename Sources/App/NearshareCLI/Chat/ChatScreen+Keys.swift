@@ -213,6 +213,7 @@ extension ChatScreen {
                 isConfirmed("/clear", "all lines of this conversation are removed from this machine", at: now)
             else { return [] }
             return [.request(.clear(conversation), .clear(conversation))]
+        case .disappear: return disappear(argument, line, at: now)
         case .search:
             guard let conversation = requireConversation(at: now) else { return [] }
             guard !argument.isEmpty else {
@@ -324,6 +325,37 @@ extension ChatScreen {
         views.visible.editor.replace(with: command)
         addNotice("\(consequence); press Enter again to do it", at: now)
         return false
+    }
+
+    /// Shows or sets the lifetime of the lines of the conversation. Setting one is confirmed: older lines are removed at once.
+    /// - Parameter line: the whole command.
+    private mutating func disappear(_ argument: String, _ line: String, at now: WallTime) -> [Reaction] {
+        guard let conversation = requireConversation(at: now) else { return [] }
+        guard !argument.isEmpty else { return [.request(.lifetime(conversation), .lifetime(conversation))] }
+        guard let setting = LifetimeSetting(argument) else {
+            addNotice(
+                "no valid time: enter /disappear TIME, such as 10m, 1h or 7d, from 1m to 365d; or off, or default", at: now)
+            return []
+        }
+        if case .limited(let lifetime) = setting {
+            guard isConfirmed(line, "\(Self.sentence(about: lifetime)), older ones now", at: now) else { return [] }
+        }
+        return [.request(.setLifetime(conversation, setting), .lifetime(conversation))]
+    }
+
+    private static func sentence(about lifetime: MessageLifetime) -> String {
+        "lines of this conversation are removed from this machine \(lifetime.words) after they were written or received"
+    }
+
+    /// The reply about the lifetime of the lines of a conversation; escaped for a terminal.
+    func sentence(about lifetime: ConversationLifetime, of conversation: Conversation) -> String {
+        let origin = lifetime.setting == .standard ? " (the default)" : ""
+        guard let current = lifetime.current else {
+            return "lines of this conversation stay on this machine\(origin); /disappear TIME removes them after that time"
+        }
+        var owner = "others keep their copies"
+        if case .peer(let peer) = conversation { owner = "\(name(of: peer)) keeps its copies" }
+        return "\(Self.sentence(about: current))\(origin); \(owner), and received files stay in the inbox"
     }
 
     private func title(of conversation: Conversation) -> String {

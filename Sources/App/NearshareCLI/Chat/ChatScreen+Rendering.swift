@@ -242,6 +242,10 @@ extension ChatScreen {
             default: break
             }
         }
+        if let lifetime = view.lifetime {
+            let text = "  lines stay \(lifetime.text)"
+            if line.width + TerminalText.width(of: text) <= columns { line.append(text, .dim) }
+        }
         if view.position != .end {
             let isAsked = offers.open.contains { view.offersBelow.contains($0.number) }
             let news = view.newBelowCount > 0 ? "\(view.newBelowCount) new below" : "Page Down for newer"

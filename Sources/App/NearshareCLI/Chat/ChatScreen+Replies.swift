@@ -41,8 +41,9 @@ extension ChatScreen {
         switch (tag, reply) {
         case (.contacts, .contacts(let all)): return setContacts(all, at: now)
         case (.conversations, .conversations(let all)): return setConversations(all, at: now)
-        case (.history(let conversation), .chatMessages(let messages)):
+        case (.history(let conversation), .chatMessages(let messages, let lifetime)):
             guard let index = views.index(of: conversation) else { return [] }
+            views[index].lifetime = lifetime
             let isNewest = views[index].history == .loadingNewest
             if settings.isPlain { written.recordUnread(among: messages) }
             // Fewer come also where further ones do not fit into a reply.
@@ -69,7 +70,10 @@ extension ChatScreen {
         case (.clear(let conversation), .done):
             if let index = views.index(of: conversation) { views[index].removeAll() }
             addNotice("all lines of this conversation are removed from this machine", in: conversation, at: now)
-        case (.search(let conversation, let text), .chatMessages(let messages)):
+        case (.lifetime(let conversation), .lifetime(let lifetime)):
+            if let index = views.index(of: conversation) { views[index].lifetime = lifetime.current }
+            addReply(sentence(about: lifetime, of: conversation), in: conversation, at: now)
+        case (.search(let conversation, let text), .chatMessages(let messages, _)):
             showFound(messages, text, in: conversation, at: now)
         case (.setBlocked(let conversation, let isBlocked, let former), .contact(let contact)):
             contacts[contact.id] = contact
@@ -113,7 +117,7 @@ extension ChatScreen {
                 addUnsent(line, in: index, at: now)
                 views[index].editor.recordUnsent(Self.typed(line))
             }
-        case .cancel(let conversation), .clear(let conversation), .search(let conversation, _):
+        case .cancel(let conversation), .clear(let conversation), .lifetime(let conversation), .search(let conversation, _):
             addNotice(reason, in: conversation, at: now)
         case .setBlocked(let conversation, _, _), .setFriend(let conversation, _), .ping(let conversation, _, _):
             addReply(reason, in: conversation, at: now)

@@ -45,6 +45,8 @@ struct ChatScreen: Sendable {
         case sendFile(Conversation, String)
         case cancel(Conversation)
         case clear(Conversation)
+        /// A request that shows or sets the lifetime of lines.
+        case lifetime(Conversation)
         case search(Conversation, String)
         /// The conversation is that in which the user has typed the command.
         /// - Parameter former: the trust in the peer before, as far as it is known.
@@ -67,7 +69,7 @@ struct ChatScreen: Sendable {
         /// ends with its node.
         var isCommand: Bool {
             switch self {
-            case .clear, .search, .setBlocked, .setFriend, .ping, .verificationLink, .verify, .answer: true
+            case .clear, .lifetime, .search, .setBlocked, .setFriend, .ping, .verificationLink, .verify, .answer: true
             case .contacts, .conversations, .history, .sendLine, .markRead, .lookup, .sendFile, .cancel, .who: false
             }
         }
@@ -485,6 +487,10 @@ struct ChatScreen: Sendable {
             if let index = views.index(of: conversation) {
                 views[index].updateStatus(of: id, to: status, reason: reason)
             }
+        case .lifetimeChanged(let conversation, let lifetime):
+            if let index = views.index(of: conversation) { views[index].lifetime = lifetime.current }
+        case .messagesExpired(let conversation, let end):
+            if let index = views.index(of: conversation) { views[index].removeExpired(until: end) }
         case .contacts(let all): return setContacts(all, at: now)
         case .transfer(let transfer):
             if let index = open(transfer.conversation) { views[index].update(transfer, at: now) }

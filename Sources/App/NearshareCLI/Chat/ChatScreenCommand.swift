@@ -1,7 +1,7 @@
 /// A command of the chat screen. Parsing, /help and Tab completion use this table.
 enum ChatScreenCommand: CaseIterable, Sendable {
     case chat, `public`, who, send, cancel, accept, decline, message, block, unblock, befriend, unfriend, verify, ping, trace
-    case search, export, clear, panic, voice, play, help, quit
+    case search, export, clear, disappear, panic, voice, play, help, quit
 
     /// The argument that a command takes.
     enum Argument: Sendable, Hashable {
@@ -75,6 +75,10 @@ enum ChatScreenCommand: CaseIterable, Sendable {
         case .search: Row("/search TEXT", .other, "find lines of this conversation")
         case .export: Row("/export", .none, "write the conversation to a file in the inbox")
         case .clear: Row("/clear", .none, "remove the lines of the conversation")
+        case .disappear:
+            Row(
+                "/disappear [TIME]", .other,
+                "remove lines after a TIME such as 10m, 1h or 7d; off or default; without it, show the setting")
         case .panic: Row("/panic", .none, "remove the key, the address book and all conversations of this machine")
         case .voice: Row("/voice", .none, "record and send a voice note")
         case .play: Row("/play [ID]", .other, "play a voice note; without an id, the newest one of the conversation")

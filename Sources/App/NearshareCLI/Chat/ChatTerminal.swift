@@ -567,7 +567,7 @@ extension ChatScreen.RequestTag {
         switch self {
         case .sendLine, .sendFile: true
         case .contacts, .conversations, .history, .markRead, .lookup, .verificationLink, .verify, .search, .setBlocked,
-            .setFriend, .ping, .who, .cancel, .clear, .answer:
+            .setFriend, .ping, .who, .cancel, .clear, .lifetime, .answer:
             false
         }
     }

@@ -95,6 +95,8 @@ struct ConversationView: Sendable {
     /// Numbers of the offers that are asked about below the visible rows.
     private(set) var offersBelow: Set<Int> = []
     private(set) var history = History.notRequested
+    /// The lifetime of the lines on this machine; nil where they stay, and before it is known.
+    var lifetime: MessageLifetime?
     /// The time at which the newest messages were first loaded; nil before.
     var opened: WallTime?
     /// The name of the peer in its last message, before the messages are loaded, or in its last offer; nil where it is not known.
@@ -286,6 +288,31 @@ struct ConversationView: Sendable {
         unreadCount = 0
         (reasons, transferEnds) = ([:], [:])
         history = .complete
+    }
+
+    /// Removes the lines that the node has removed because their lifetime is over. Files and notices stay.
+    /// - Parameter end: the time of the latest line.
+    mutating func removeExpired(until end: WallTime) {
+        func isExpired(_ item: Item) -> Bool {
+            switch item.content {
+            case .message(let message): message.when <= end && !message.isPending
+            case .file(let file): file.isSentText && file.when <= end
+            case .notice, .transfer, .qrCode: false
+            }
+        }
+        for item in items where isExpired(item) {
+            guard case .message(let message) = item.content else { continue }
+            reasons[message.id] = nil
+            if message.isUnread { unreadCount = max(0, unreadCount - 1) }
+        }
+        if case .row(let serial, _) = position, let visible = items.firstIndex(where: { $0.serial == serial }),
+            isExpired(items[visible])
+        {
+            // The user goes on reading below what is gone.
+            let next = items[visible...].first { !isExpired($0) }
+            position = next.map { Position.row(serial: $0.serial, index: 0) } ?? .end
+        }
+        items.removeAll { isExpired($0) }
     }
 
     mutating func addQRCode(_ rows: [String], at now: WallTime) {

@@ -11,6 +11,8 @@ struct SharedItem: Sendable, Hashable {
     private let path: String?
     /// The name of a sent item, escaped for a terminal; nil for others.
     private(set) var shownSentName: String?
+    /// Whether it is a text of the user. One that was received is a file in the inbox.
+    private(set) var isSentText = false
 
     /// Limit on the time between the end of a transfer and its line in the history, in milliseconds.
     private static let maximumRecordingDelay: UInt64 = 5_000
@@ -27,6 +29,7 @@ struct SharedItem: Sendable, Hashable {
             let author = entry.direction == .incoming ? entry.name.shown(of: entry.id) : "you"
             let lines = text.lines.map { TextLayout.escaped($0) }
             sentence = "\(author): \(lines.joined(separator: "\n"))"
+            isSentText = entry.direction == .outgoing
             return
         }
         if entry.direction == .outgoing { shownSentName = entry.content }

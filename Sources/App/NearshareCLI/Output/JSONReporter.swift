@@ -100,7 +100,7 @@ struct JSONReporter: CommandReporter {
                 ? ("chat_message", ChatMessageRenderer.jsonMembers(message)) : nil
         case .messageChanged(let id, let state, let detail):
             ("message_changed", ["id": .string(id.hex), "state": .string(state.rawValue), "detail": JSONValue(detail)])
-        case .notice, .chatMessageChanged, .contacts, .transfer, .receiving: nil
+        case .notice, .chatMessageChanged, .lifetimeChanged, .messagesExpired, .contacts, .transfer, .receiving: nil
         }
     }
 

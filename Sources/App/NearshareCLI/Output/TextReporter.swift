@@ -321,7 +321,7 @@ struct TextReporter: CommandReporter {
                 ChatMessageRenderer.lines(message), from: message.author, rows: Self.maximumMessageRowCount,
                 elsewhere: "`nearshare chat` shows it")
         case .notice(let line, _, _): notice(line)
-        case .messageChanged, .chatMessageChanged, .contacts, .transfer, .receiving: break
+        case .messageChanged, .chatMessageChanged, .lifetimeChanged, .messagesExpired, .contacts, .transfer, .receiving: break
         }
     }
 }

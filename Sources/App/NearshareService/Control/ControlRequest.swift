@@ -21,7 +21,7 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     case sendLine(String, in: Conversation)
     /// Reply: ``ControlReply/conversations(_:)``.
     case conversations
-    /// The latest lines before a number, the oldest of them first. Reply: ``ControlReply/chatMessages(_:)``.
+    /// The latest lines before a number, the oldest of them first. Reply: ``ControlReply/chatMessages(_:lifetime:)``.
     case history(Conversation, before: Int?, limit: Int)
     /// Marks the lines of a conversation as seen by the user. Reply: ``ControlReply/done``.
     /// - Parameter notifiesAuthors: whether the authors learn it.
@@ -38,8 +38,13 @@ package enum ControlRequest: Sendable, Hashable, Codable {
     case cancelTransfer(TransferStatus.ID)
     /// Removes all lines of a conversation from this machine. Reply: ``ControlReply/done``.
     case clear(Conversation)
+    /// The lifetime of the lines of a conversation on this machine. Reply: ``ControlReply/lifetime(_:)``.
+    case lifetime(Conversation)
+    /// Sets the lifetime, and removes older lines. Reply: ``ControlReply/lifetime(_:)``;
+    /// ``ControlEvent/lifetimeChanged(_:_:)`` and ``ControlEvent/messagesExpired(_:until:)`` follow.
+    case setLifetime(Conversation, LifetimeSetting)
     /// The newest lines of a conversation that contain a text, the oldest of them first. Reply:
-    /// ``ControlReply/chatMessages(_:)``.
+    /// ``ControlReply/chatMessages(_:lifetime:)``.
     case search(String, in: Conversation, limit: Int)
     /// Blocks a peer that is known, in range or in the address book. Reply: ``ControlReply/contact(_:)``.
     case block(PeerID)
@@ -93,7 +98,10 @@ package enum ControlReply: Sendable, Hashable, Codable {
     case isPending(Bool)
     case messages([ReceivedMessage])
     case conversations([ConversationSummary])
-    case chatMessages([ChatMessage])
+    /// - Parameter lifetime: that of the lines of a history; nil where they stay, for other lines, and from a node of an earlier
+    ///   version.
+    case chatMessages([ChatMessage], lifetime: MessageLifetime? = nil)
+    case lifetime(ConversationLifetime)
     case text(String)
     case pong(PingReport)
     case trace([TraceEntry])
@@ -130,6 +138,11 @@ package enum ControlEvent: Sendable, Hashable, Codable {
     case chatMessage(ChatMessage, isShownAsBundle: Bool = false)
     /// The status of an own line has changed, or the line has failed for a reason.
     case chatMessageChanged(id: String, conversation: Conversation, status: MessageStatus, reason: String?)
+    /// The lifetime of the lines of a conversation was set.
+    case lifetimeChanged(Conversation, ConversationLifetime)
+    /// Lines of a conversation were removed from this machine because their lifetime is over.
+    /// - Parameter until: the latest time of those that were removed; own lines that are pending stay.
+    case messagesExpired(Conversation, until: WallTime)
     /// All contacts, after one has appeared, changed or disappeared.
     case contacts([Contact])
     case transfer(TransferStatus)

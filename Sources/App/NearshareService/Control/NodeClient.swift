@@ -87,7 +87,8 @@ extension NodeClient {
     package func history(
         of conversation: Conversation, before number: Int? = nil, limit: Int
     ) async throws(ControlFailure) -> [ChatMessage] {
-        guard case .chatMessages(let messages) = try await submit(.history(conversation, before: number, limit: limit)) else {
+        guard case .chatMessages(let messages, _) = try await submit(.history(conversation, before: number, limit: limit))
+        else {
             throw .unexpectedReply
         }
         return messages

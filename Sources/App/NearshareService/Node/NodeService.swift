@@ -123,7 +123,9 @@ package final class NodeService: NodeClient {
             recordOutcome(of: message)
             publish(
                 .chatMessageChanged(id: message.id, conversation: message.conversation, status: message.status, reason: reason))
-        case .expired: break
+        case .expired(let conversation, let end):
+            if case .peer(let peer) = conversation { removeSentTexts(to: peer, until: end) }
+            publish(.messagesExpired(conversation, until: end))
         case .favorite(let isFavorite, let peer): await contactUpdater.recordFavorite(isFavorite, by: peer)
         case .peerChanged(let id): contactUpdater.recordChange(of: id)
         }
@@ -135,6 +137,18 @@ package final class NodeService: NodeClient {
         let outcome: RecordedOutcome = message.status == .failed ? .failed : .completed
         do throws(StorageError) {
             try sentTransfers.setOutcome(outcome.rawValue, of: message.id)
+        } catch {
+            publish(.notice("\(error)"))
+        }
+    }
+
+    /// Removes texts from the history that were sent to a peer, like the lines of their time.
+    private func removeSentTexts(to peer: PeerID, until end: WallTime) {
+        // A command records a text when it is delivered, or when it no longer waits for that: later than the line.
+        let delay = Self.maximumTimeout.components.seconds * 1_000
+        let (latest, overflow) = end.milliseconds.addingReportingOverflow(delay)
+        do throws(StorageError) {
+            try sentTransfers.removeTexts(to: peer, until: WallTime(milliseconds: overflow ? .max : latest))
         } catch {
             publish(.notice("\(error)"))
         }
@@ -175,7 +189,9 @@ package final class NodeService: NodeClient {
         case .history(let conversation, let number, let limit):
             let messages = try await messenger.history(
                 of: conversation, before: number, limit: Self.clampedEntryCount(limit))
-            return .chatMessages(messages.suffix(Self.fittingCount(of: messages.reversed())))
+            return .chatMessages(
+                messages.suffix(Self.fittingCount(of: messages.reversed())),
+                lifetime: messenger.lifetime(of: conversation).current)
         case .markRead(let conversation, let notifiesAuthors):
             try await messenger.markRead(conversation, notifiesAuthors: notifiesAuthors)
             return .done
@@ -189,6 +205,11 @@ package final class NodeService: NodeClient {
             try await messenger.clear(conversation)
             if case .peer(let peer) = conversation { try sentTransfers.removeTexts(to: peer) }
             return .done
+        case .lifetime(let conversation): return .lifetime(messenger.lifetime(of: conversation))
+        case .setLifetime(let conversation, let setting):
+            let lifetime = try await messenger.setLifetime(of: conversation, to: setting)
+            publish(.lifetimeChanged(conversation, lifetime))
+            return .lifetime(lifetime)
         case .search(let text, let conversation, let limit):
             let found = try await messenger.search(text, in: conversation, limit: Self.clampedEntryCount(limit))
             return .chatMessages(found.suffix(Self.fittingCount(of: found.reversed())))

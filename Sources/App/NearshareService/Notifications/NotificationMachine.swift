@@ -93,7 +93,7 @@ package struct NotificationMachine: Sendable {
         case .receiving(let event): handle(event, now: now)
         case .chatMessage(let message, _): show(message, now: now)
         case .contacts(let contacts): handle(contacts)
-        case .messageChanged, .received, .chatMessageChanged, .transfer, .notice: []
+        case .messageChanged, .received, .chatMessageChanged, .lifetimeChanged, .messagesExpired, .transfer, .notice: []
         }
     }
 

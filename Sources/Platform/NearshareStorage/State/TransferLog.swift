@@ -124,10 +124,14 @@ package struct TransferLog: Sendable {
     }
 
     /// Removes the texts of the messages that were sent to a peer; their entries stay.
-    package func removeTexts(to peer: PeerID) throws(StorageError) {
+    /// - Parameter end: the time of the latest entry.
+    package func removeTexts(
+        to peer: PeerID, until end: WallTime = WallTime(milliseconds: .max)
+    ) throws(StorageError) {
         try directory.updateLines(of: kind.rawValue) { lines in
             lines.map { line in
-                guard var entry = try? JSONDecoder().decode(Entry.self, from: Data(line)), entry.peer == peer, entry.text != nil
+                guard var entry = try? JSONDecoder().decode(Entry.self, from: Data(line)), entry.peer == peer,
+                    entry.text != nil, entry.when <= end
                 else { return line }
                 entry.text = nil
                 return (try? JSONEncoder().encode(entry)).map { [UInt8]($0)[...] } ?? []
