@@ -55,6 +55,19 @@ private let permitted = [
             #expect(["\(EPERM)", "\(EACCES)"].contains(outcome), "\(name): \(outcome)")
         }
     }
+
+    @Test("L4: a program that decodes a file can read that file and those of programs, and do nothing else")
+    func program() throws {
+        let outcomes = try outcomes("program")
+        let permitted = ["program read the file", "program open the file again", "program become a program"]
+        #expect(outcomes["output read the file"] == "alias ls=ls")
+        for (name, outcome) in outcomes where name.hasPrefix("program ") {
+            // 125 and 127 are those of a program that was not confined, or not started.
+            #expect(!["none", "125", "127"].contains(outcome), "\(name): \(outcome)")
+            #expect((outcome == "ok") == permitted.contains(name), "\(name): \(outcome)")
+        }
+        #expect(outcomes.keys.count { $0.hasPrefix("program ") } == 14)
+    }
 }
 
 /// A program that is built beside the tests.

@@ -26,11 +26,12 @@ LAZY_LIBRARY(nearshare_load_seccomp, "libseccomp.so.2", FUNCTIONS)
 /// The kernel uses the lower 32 bits of an int argument: a comparison of all 64 could be evaded.
 #define INT_MASK 0xffffffffu
 
-// Calls that start programs, reach into other processes, change what is mounted or which namespaces a process is in, or
-// configure the machine; and interfaces of the kernel that nearshare does not use and in which flaws are found often.
+static const char *const execution_calls[] = {"execve", "execveat"};
+
+// Calls that reach into other processes, change what is mounted or which namespaces a process is in, or configure the machine; and
+// interfaces of the kernel that nearshare does not use and in which flaws are found often.
 static const char *const denied_calls[] = {
-    "execve", "execveat", "uselib",
-    "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "kcmp", "pidfd_getfd",
+    "uselib", "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "kcmp", "pidfd_getfd",
     "mount", "umount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree", "open_tree_attr", "fsopen", "fsconfig",
     "fsmount", "fspick", "mount_setattr", "statmount", "listmount",
     "unshare", "setns",
@@ -47,6 +48,17 @@ static const char *const denied_calls[] = {
 
 static const uint64_t namespace_flags[] = {
     CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWCGROUP,
+};
+
+// Calls that a program does not need to decode a file, beside the above: sockets, further processes, signals, attributes of files,
+// messages and memory that are shared with other processes, and watches of the user's directories.
+static const char *const program_denied_calls[] = {
+    "socket", "socketpair", "fork", "vfork",
+    "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open", "pidfd_send_signal",
+    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "futimesat", "utimensat",
+    "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr", "removexattrat",
+    "file_setattr", "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl",
+    "mq_open", "mq_unlink", "inotify_init", "inotify_init1", "inotify_add_watch",
 };
 
 // The calls with which a worker can allocate memory and use the descriptors that it holds.
@@ -76,8 +88,9 @@ static struct scmp_arg_cmp equal(unsigned number, uint64_t mask, uint64_t value)
     return (struct scmp_arg_cmp){.arg = number, .op = SCMP_CMP_MASKED_EQ, .datum_a = mask, .datum_b = value};
 }
 
-static int add_node_rules(scmp_filter_ctx context) {
-    const uint32_t refused = SCMP_ACT_ERRNO(EPERM);
+static const uint32_t refused = SCMP_ACT_ERRNO(EPERM);
+
+static int add_common_rules(scmp_filter_ctx context) {
     int code = add_all(context, refused, denied_calls, COUNT(denied_calls));
     for (size_t index = 0; code == 0 && index < COUNT(namespace_flags); index++)
         code = add(context, refused, "clone", 1, equal(0, namespace_flags[index], namespace_flags[index]));
@@ -90,12 +103,29 @@ static int add_node_rules(scmp_filter_ctx context) {
     // Input for the shell on the same terminal.
     if (code == 0) code = add(context, refused, "ioctl", 1, equal(1, INT_MASK, TIOCSTI));
     if (code == 0) code = add(context, refused, "ioctl", 1, equal(1, INT_MASK, TIOCLINUX));
+    return code;
+}
+
+static int add_node_rules(scmp_filter_ctx context) {
+    int code = add_common_rules(context);
+    if (code == 0) code = add_all(context, refused, execution_calls, COUNT(execution_calls));
     for (unsigned family = 0; code == 0 && family < AF_MAX; family++) {
         switch (family) {
         case AF_UNIX: case AF_INET: case AF_INET6: case AF_NETLINK: case AF_BLUETOOTH: continue;
         default: code = add(context, refused, "socket", 1, equal(0, INT_MASK, family));
         }
     }
+    return code;
+}
+
+static int add_program_rules(scmp_filter_ctx context) {
+    int code = add_common_rules(context);
+    if (code == 0) code = add_all(context, refused, program_denied_calls, COUNT(program_denied_calls));
+    // Threads only.
+    if (code == 0) code = add(context, refused, "clone", 1, equal(0, CLONE_THREAD, 0));
+    // Limits of other processes.
+    const struct scmp_arg_cmp other = {.arg = 0, .op = SCMP_CMP_NE, .datum_a = 0};
+    if (code == 0) code = add(context, refused, "prlimit64", 1, other);
     return code;
 }
 
@@ -120,5 +150,7 @@ static int load(uint32_t action, int (*add_rules)(scmp_filter_ctx)) {
 }
 
 int nearshare_filter_node_calls(void) { return load(SCMP_ACT_ALLOW, add_node_rules); }
+
+int nearshare_filter_program_calls(void) { return load(SCMP_ACT_ALLOW, add_program_rules); }
 
 int nearshare_filter_worker_calls(void) { return load(SCMP_ACT_ERRNO(EPERM), add_worker_rules); }

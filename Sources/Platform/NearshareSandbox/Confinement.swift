@@ -49,6 +49,29 @@ package enum Confinement {
         return isDone
     }
 
+    /// Prepares this process to execute a program that decodes what peers have written. The program can read what it needs to start,
+    /// and the file; it can change no file, open no socket, start no process, and reach none. Covers the calling thread, which must
+    /// be the only one.
+    /// - Parameter file: a descriptor, which the program may also open again.
+    /// - Returns: false where the kernel or the machine lacks a part of this: then the program must not be executed.
+    static func restrictProgram(reading file: Int32) -> Bool {
+        guard nearshare_load_seccomp() == nil, let rights = LandlockRights(version: nearshare_landlock_version()) else {
+            return false
+        }
+        let files = programFiles + ["/proc/self/fd/\(file)"]
+        let rules: [(path: String, access: UInt64)] =
+            programDirectories.map { ($0, rights.allowedInProgramDirectory) }
+            + files.map { ($0, rights.allowedOnReadFile) }
+        return restrict(rights, allowing: rules) == nil && nearshare_filter_program_calls() == 0
+    }
+
+    /// The directories of programs, their libraries, data and settings. The rest of /etc, which may contain secrets, is left out.
+    private static let programDirectories = [
+        "/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ImageMagick-6", "/etc/ImageMagick-7",
+    ]
+    /// The list of libraries that ld.so(8) reads.
+    private static let programFiles = ["/etc/ld.so.cache"]
+
     private static func restrict(_ rights: LandlockRights, allowing rules: [(path: String, access: UInt64)]) -> String? {
         let ruleset = nearshare_landlock_create(rights.files, rights.network, rights.scopes)
         guard ruleset >= 0 else { return systemErrorText() }
@@ -58,7 +81,7 @@ package enum Confinement {
             guard descriptor >= 0 else { continue }
             defer { close(descriptor) }
             // The kernel refuses rights on directories for any other file, and then nothing would be restricted.
-            guard rule.access & ~rights.allowedOnDevice == 0 || isDirectory(descriptor) else { continue }
+            guard rule.access & ~rights.applicableToFiles == 0 || isDirectory(descriptor) else { continue }
             guard nearshare_landlock_allow(ruleset, descriptor, rule.access) == 0 else { return systemErrorText() }
         }
         return nearshare_landlock_restrict(ruleset) == 0 ? nil : systemErrorText()
@@ -129,6 +152,15 @@ struct LandlockRights {
         files & ~(Self.execute | Self.makeCharacterDevice | Self.makeBlockDevice | Self.makeFIFO | Self.controlDevice)
     }
 
-    /// The rights on a device that a node may use. Only rights that apply to files: a rule for a device node takes no others.
+    /// The rights on a device that a node may use.
     var allowedOnDevice: UInt64 { files & (Self.writeFile | Self.truncate | Self.controlDevice) }
+
+    /// The rights below a directory from which a program starts.
+    var allowedInProgramDirectory: UInt64 { Self.execute | Self.readFile | Self.readDirectory }
+
+    /// The right on a file that a program may read.
+    var allowedOnReadFile: UInt64 { Self.readFile }
+
+    /// The rights that a rule for a file, or a device, can have.
+    var applicableToFiles: UInt64 { Self.execute | Self.readFile | allowedOnDevice }
 }

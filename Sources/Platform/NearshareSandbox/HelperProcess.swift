@@ -92,7 +92,7 @@ package final class HelperProcess: WorkerLauncher {
         _exit(0)
     }
 
-    private static func limit(_ resource: __rlimit_resource, to value: rlim_t) {
+    static func limit(_ resource: __rlimit_resource, to value: rlim_t) {
         var limit = rlimit(rlim_cur: value, rlim_max: value)
         setrlimit(__rlimit_resource_t(UInt32(resource.rawValue)), &limit)
     }

@@ -19,6 +19,49 @@ enum Probe {
         attempts(home: home).map { "\(thread) \($0.name)\t\($0.result)\n" }.joined()
     }
 
+    /// Attempts of a confined program, which is a shell: each is a line of it that starts no other program.
+    static func usePrograms(home: String) {
+        let attempts = shellAttempts
+        let program = ConfinedProgram(paths: ["/usr/bin/missing", "/bin/bash"], environment: ["HOME=\(home)"])
+        let routine = program.routine(timeout: .seconds(30)) { request in
+            ["-c", request.first.map { attempts[Int($0)].line } ?? "exit 1"]
+        }
+        do throws(SystemCallError) {
+            let helper = try HelperProcess.start([.drawPicture: routine])
+            for (index, attempt) in attempts.enumerated() {
+                let file = open("\(home)/.bashrc", O_RDONLY | O_CLOEXEC)
+                defer { close(file) }
+                let worker = try WorkerConnection(helper, .drawPicture, passing: file)
+                let deadline = SystemClock.monotonic() + .seconds(30)
+                _ = [UInt8(index)].withUnsafeBytes { worker.send($0, by: deadline) }
+                worker.finishSending()
+                let answer = worker.receiveAll(limit: 65_536, by: deadline) ?? []
+                print("program \(attempt.name)\t\(answer.last.map { $0 == 0 ? "ok" : "\($0)" } ?? "none")")
+                let output = String(decoding: answer.dropLast(), as: UTF8.self)
+                if !output.isEmpty { print("output \(attempt.name)\t\(output)") }
+            }
+        } catch {
+            print("helper\t\(error.code)")
+        }
+    }
+
+    private static let shellAttempts = [
+        (name: "read the file", line: "read line && echo -n \"$line\""),
+        (name: "open the file again", line: "read line < \(ConfinedProgram.filePath)"),
+        (name: "become a program", line: "exec /bin/true"),
+        (name: "write to the file", line: "echo >> \(ConfinedProgram.filePath)"),
+        (name: "read home", line: "read line < \"$HOME/.bashrc\""),
+        (name: "read accounts", line: "read line < /etc/passwd"),
+        (name: "write inbox", line: "echo > \"$HOME/Inbox/a\""),
+        (name: "append to bashrc", line: "echo >> \"$HOME/.bashrc\""),
+        (name: "write to a folder for all", line: "echo > /tmp/nearshare-probe"),
+        (name: "start a process", line: "( : )"),
+        (name: "signal the worker", line: "kill -0 $PPID"),
+        (name: "connect", line: "exec 3<>/dev/tcp/127.0.0.1/9"),
+        (name: "use the terminal", line: "exec 3<>/dev/tty"),
+        (name: "allocate 600 MB", line: "printf -v x %600000000s x"),
+    ]
+
     /// Attempts inside a worker, and workers that fail.
     static func useWorkers(home: String) {
         let attack = WorkerRoutine { socket, _ in

@@ -3,14 +3,16 @@
 //
 //     sandbox-probe node HOME        HOME has Inbox, state and .bashrc
 //     sandbox-probe helper HOME
+//     sandbox-probe program HOME
 
 import NearshareInterfaces
 
 let home = CommandLine.arguments.dropFirst(2).first ?? "/nonexistent"
-if CommandLine.arguments.dropFirst().first == "node" {
+switch CommandLine.arguments.dropFirst().first {
+case "node":
     Probe.confineAsNode(home: home)
     Probe.report("main", home: home)
     try await BlockingThread.run { [home] in Probe.report("thread", home: home) }
-} else {
-    Probe.useWorkers(home: home)
+case "program": Probe.usePrograms(home: home)
+default: Probe.useWorkers(home: home)
 }

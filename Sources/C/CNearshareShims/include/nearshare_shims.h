@@ -99,6 +99,10 @@ const char *nearshare_load_seccomp(void);
 /// Refuses the system calls that no node needs, in all threads. Returns 0 or an errno. Needs libseccomp.
 int nearshare_filter_node_calls(void);
 
+/// Refuses the system calls that no program needs to decode a file; executing one stays allowed. Returns 0 or an errno. Needs
+/// libseccomp.
+int nearshare_filter_program_calls(void);
+
 /// Refuses all system calls but those of a worker. Returns 0 or an errno. Needs libseccomp.
 int nearshare_filter_worker_calls(void);
 

@@ -10,6 +10,8 @@ package enum WorkerJob: UInt8, Sendable, CaseIterable {
     case deliverPending
     /// Runs the user's command for an item that has arrived; the passed file is its output.
     case runCommand
+    /// Draws the picture in the passed file as text for a terminal.
+    case drawPicture
 }
 
 /// Starts worker processes. A worker that decodes bytes of peers has no rights but its socket and the passed file, so that a
