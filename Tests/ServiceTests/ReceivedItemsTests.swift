@@ -9,11 +9,12 @@ import Testing
     private let scratch = ScratchFolder()
 
     private func entry(
-        _ path: String, size: UInt64 = 3, isFolder: Bool = false, claimedName: String = "x"
+        _ path: String, size: UInt64 = 3, type: String? = nil, isFolder: Bool = false, claimedName: String = "x",
+        from digit: UInt8 = 1
     ) throws -> ReceiveHistory.Entry {
         ReceiveHistory.Entry(
-            when: WallTime(milliseconds: 1), peer: try #require(Fingerprint(bytes: [UInt8](repeating: 1, count: 32))),
-            peerName: try DisplayName("anna"), claimedName: claimedName, path: path, size: size, type: nil, isFolder: isFolder)
+            when: WallTime(milliseconds: 1), peer: try #require(Fingerprint(bytes: [UInt8](repeating: digit, count: 32))),
+            peerName: try DisplayName("anna"), claimedName: claimedName, path: path, size: size, type: type, isFolder: isFolder)
     }
 
     /// A machine that has received items, the latest last.
@@ -63,6 +64,35 @@ import Testing
         #expect(try received.latest() == entries[1])
         #expect(try received.fileNames() == ["a.txt", "b.txt"])
         #expect(try received.find("a.txt/") == entries[0])
+    }
+
+    @Test func `a picture is selected like another item, and what is none is named with the command that opens it`() throws {
+        let entries = [
+            try entry(write("a.png"), type: "image/png"), try entry(write("b.txt"), type: "text/plain"),
+            try entry(scratch.path, type: "image/png", isFolder: true), try entry(write("c")),
+        ]
+        let received = ReceivedItems(of: try machine(received: entries))
+        #expect(try received.findPicture("a.png") == entries[0])
+        for (name, type) in [("b.txt", "text/plain"), (scratch.path, "a folder"), ("c", "of unknown type")] {
+            let failure = #expect(throws: CommandFailure.self) { try received.findPicture(name) }
+            let words = "is no picture (\(type)); `nearshare inbox open` opens it"
+            #expect(failure?.message.contains(words) == true, "\(failure?.message ?? "")")
+        }
+        // The item received last.
+        #expect(throws: CommandFailure.self) { try received.findPicture(nil) }
+    }
+
+    @Test func `the latest picture of a peer is one that is still there`() throws {
+        let entries = [
+            try entry(write("a.png"), type: "image/png"), try entry(write("b.jpg"), type: "image/jpeg", from: 2),
+            try entry(write("c.txt"), type: "text/plain"), try entry(scratch("gone.png"), type: "image/png"),
+        ]
+        let received = ReceivedItems(of: try machine(received: entries))
+        #expect(try received.latestPicture(from: nil) == entries[1])
+        #expect(try received.latestPicture(from: entries[0].peer.peerID) == entries[0])
+        let other = try #require(PeerID(hex: "1a2b3c4d5e6f7081"))
+        let failure = #expect(throws: CommandFailure.self) { try received.latestPicture(from: other) }
+        #expect(failure?.message.contains("no picture was received here") == true)
     }
 
     @Test func `what has the place of a received file is not removed`() throws {

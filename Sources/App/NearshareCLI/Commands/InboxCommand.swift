@@ -6,8 +6,11 @@ internal import NearshareTerminal
 
 struct InboxCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "inbox", abstract: "List, open and remove received files.",
-        subcommands: [InboxListCommand.self, InboxOpenCommand.self, InboxRemoveCommand.self, InboxCleanCommand.self],
+        commandName: "inbox", abstract: "List, open, show and remove received files.",
+        subcommands: [
+            InboxListCommand.self, InboxOpenCommand.self, InboxShowCommand.self, InboxRemoveCommand.self,
+            InboxCleanCommand.self,
+        ],
         defaultSubcommand: InboxListCommand.self)
 }
 

@@ -44,6 +44,33 @@ package struct ReceivedItems: Sendable {
             .failure, "\(TerminalText.escaped(text)) is no received item that is still there; `nearshare inbox` lists all")
     }
 
+    /// The picture that a text selects, see ``select(_:absolute:among:)``, or the item received last.
+    /// - Throws: also when that is no picture, by the type that was detected.
+    package func findPicture(_ text: String?) throws(CommandFailure) -> ReceiveHistory.Entry {
+        let entry = if let text { try find(text) } else { try latest() }
+        guard Self.isPicture(entry) else {
+            let type = entry.isFolder ? "a folder" : entry.type.map { TerminalText.escaped($0) } ?? "of unknown type"
+            throw CommandFailure(
+                .failure, "\(TerminalText.path(entry.path)) is no picture (\(type)); `nearshare inbox open` opens it")
+        }
+        return entry
+    }
+
+    /// The latest picture that is still there.
+    /// - Parameter peer: its sender; nil for any.
+    /// - Throws: also when there is none.
+    package func latestPicture(from peer: PeerID?) throws(CommandFailure) -> ReceiveHistory.Entry {
+        let isSender = { (entry: ReceiveHistory.Entry) in peer == nil || entry.peer.peerID == peer }
+        guard let entry = try latestEntries().last(where: { Self.isPicture($0) && isSender($0) && $0.exists }) else {
+            throw CommandFailure(.failure, "no picture was received here; `nearshare inbox` lists all items")
+        }
+        return entry
+    }
+
+    private static func isPicture(_ entry: ReceiveHistory.Entry) -> Bool {
+        !entry.isFolder && entry.type?.hasPrefix("image/") == true
+    }
+
     /// The item with a path, or else the latest that is stored under a name, or else the latest to which its sender gave that name,
     /// where no item can be stored under it: running `rm a.txt` twice must not remove `a (2).txt`.
     /// - Parameter absolute: the path that the text means in the working directory.
