@@ -547,6 +547,16 @@ private func withoutTrailingSpaces(_ line: String) -> String {
         #expect(failed.isEmpty && typing.text.contains("no microphone"))
     }
 
+    @Test func `a received picture is shown by its name, or the newest one of the conversation`() {
+        var typing = ChatTyping(.latest)
+        #expect(typing.type("/show") == [.showPicture(nil, in: nil)])
+        typing.meet("anna")
+        #expect(typing.type("/show") == [.showPicture(nil, in: .peer(peerID))])
+        #expect(typing.type("/show \"a b.jpg\"") == [.showPicture("a b.jpg", in: .peer(peerID))])
+        typing.handle(.pictureFailed(.peer(peerID), reason: "chafa is not installed\u{1b}"))
+        #expect(typing.text.contains("not shown: chafa is not installed\\u{1b}"), "\(typing.text)")
+    }
+
     @Test func `a voice note is played by its id, or the newest one of the conversation`() {
         var typing = ChatTyping(.latest)
         #expect(typing.type("/play") == [.play(note: nil, in: nil)])

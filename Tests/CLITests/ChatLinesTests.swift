@@ -369,7 +369,7 @@ import Testing
         chat.handle(.replied(.sendLine(anna, "five"), .failure(ControlFailure(.gone, "the node has ended"))))
         let lines = chat.screen.drainLines(at: chat.now)
         let all = lines.joined(separator: "\n")
-        for words in ["Up ", "Tab", "Ctrl-C", "/voice", "/play"] { #expect(!all.contains(words), "\(all)") }
+        for words in ["Up ", "Tab", "Ctrl-C", "/voice", "/play", "/show"] { #expect(!all.contains(words), "\(all)") }
         #expect(lines.contains { $0.contains("An empty line sends the first of these") }, "\(all)")
         #expect(lines.contains { $0.contains("missing file: /send FILE") }, "\(all)")
     }

@@ -1,8 +1,9 @@
-"""Received pictures on the terminal, drawn by chafa: `inbox show`.
+"""Received pictures on the terminal, drawn by chafa: `inbox show`, and `/show` in a chat.
 
 What the process of chafa cannot do is tested by SandboxTests, and what it may write by TerminalTests.
 """
 
+import re
 import shutil
 import struct
 import unittest
@@ -95,6 +96,23 @@ class ShownPictures(Story):
         if CHAFA:
             self.anna.hidden.append(CHAFA)
         self.assert_failure(1, "chafa, which draws pictures, is not installed (Debian: chafa)", self.show())
+
+    @unittest.skipUnless(CHAFA, "needs chafa")
+    def test_a_chat_shows_a_picture_until_a_key_is_pressed(self):
+        self.receive("a.png", picture(640, 480))
+        chat = self.terminal("chat", "--adapter", "none", columns=80, rows=24)
+        chat.wait_for("/help lists")
+        chat.press("/show\r")
+        chat.wait_for("press a key to return")
+        # On the usual screen, which the chat has left.
+        drawn = chat.transcript.decode(errors="replace").rsplit("\x1b[?1049l", 1)[1]
+        self.assertTrue(re.search(r"\x1b\[(\d+;)*[34]8;", drawn), drawn)
+        chat.press(" ")
+        chat.wait_for("/help lists")
+        chat.press("/show b.png\r")
+        chat.wait_for("not shown: b.png is no received item")
+        chat.press("/quit\r")
+        self.assertEqual(0, chat.end())
 
 
 if __name__ == "__main__":

@@ -233,6 +233,7 @@ extension ChatScreen {
             guard let peer = requireReceiver("a voice note", at: now) else { return [] }
             return [.record(peer, name: name(of: peer))]
         case .play: return [.play(note: argument.isEmpty ? nil : argument, in: conversation)]
+        case .show: return [.showPicture(argument.isEmpty ? nil : Self.unquoted(argument), in: conversation)]
         }
         return []
     }
@@ -443,9 +444,9 @@ extension ChatScreen {
         return nil
     }
 
-    /// The lines of /help. A terminal of plain lines neither records nor plays, and has no keys but Enter.
+    /// The lines of /help. A terminal of plain lines neither records nor plays, shows no pictures, and has no keys but Enter.
     private var help: [String] {
-        let commands = ChatScreenCommand.allCases.filter { !settings.isPlain || ($0 != .voice && $0 != .play) }
+        let commands = ChatScreenCommand.allCases.filter { !settings.isPlain || ![.voice, .play, .show].contains($0) }
         return commands.map(\.help) + ["//TEXT: send a text that starts with /"] + (settings.isPlain ? [] : Self.keyHelp)
     }
 

@@ -103,6 +103,8 @@ struct ChatScreen: Sendable {
         case network(NetworkNotice.State)
         /// A voice note could not be played.
         case playbackFailed(Conversation?, reason: String)
+        /// A picture could not be shown.
+        case pictureFailed(Conversation?, reason: String)
         /// The user has ended the input of plain lines.
         case inputEnded
         /// The node has stopped for good.
@@ -131,6 +133,9 @@ struct ChatScreen: Sendable {
         /// - Parameter note: the id or path that the user typed; nil for the newest received note of the conversation, or of all
         ///   peers where the conversation is not with a peer.
         case play(note: String?, in: Conversation?)
+        /// Shows a received picture on the terminal, until a key is pressed: that of the name or path that the user typed, or else the
+        /// newest one of the conversation, or of all peers where the conversation is not with a peer.
+        case showPicture(String?, in: Conversation?)
         case bell
         /// Draws all rows again.
         case redraw
@@ -358,6 +363,9 @@ struct ChatScreen: Sendable {
             return []
         case .playbackFailed(let conversation, let reason):
             addReply("not played: \(TextLayout.sanitized(reason))", in: conversation, at: now)
+            return []
+        case .pictureFailed(let conversation, let reason):
+            addReply("not shown: \(TextLayout.sanitized(reason))", in: conversation, at: now)
             return []
         case .network(let state):
             if state != network { addNotice(state.text, in: views.visible.conversation, at: now) }

@@ -1,7 +1,7 @@
 /// A command of the chat screen. Parsing, /help and Tab completion use this table.
 enum ChatScreenCommand: CaseIterable, Sendable {
     case chat, `public`, who, send, cancel, accept, decline, message, block, unblock, befriend, unfriend, verify, ping, trace
-    case search, export, clear, disappear, panic, voice, play, help, quit
+    case search, export, clear, disappear, panic, voice, play, show, help, quit
 
     /// The argument that a command takes.
     enum Argument: Sendable, Hashable {
@@ -82,6 +82,8 @@ enum ChatScreenCommand: CaseIterable, Sendable {
         case .panic: Row("/panic", .none, "remove the key, the address book and all conversations of this machine")
         case .voice: Row("/voice", .none, "record and send a voice note")
         case .play: Row("/play [ID]", .other, "play a voice note; without an id, the newest one of the conversation")
+        case .show:
+            Row("/show [FILE]", .other, "show a received picture; without a name, the newest one of the conversation")
         case .help: Row("/help", aliases: ["/h", "/?"], .ignored, "list the commands")
         case .quit: Row("/quit", aliases: ["/exit", "/q"], .ignored, "quit")
         }

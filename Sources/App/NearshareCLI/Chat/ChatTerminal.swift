@@ -19,8 +19,8 @@ final class ChatTerminal: Sendable {
         case inputEnded
         case resized
         case draw
-        /// The recorder or player of voice notes has released the terminal.
-        case voiceSessionEnded
+        /// The recorder or player of voice notes, or a picture, has released the terminal.
+        case terminalReturned
         /// A signal, or the terminal is closed.
         case interrupted
         /// The node's event stream has ended.
@@ -34,6 +34,8 @@ final class ChatTerminal: Sendable {
     /// The only network interface that the command uses; nil for the configured one, or all.
     private let interface: String?
     private let decoders: any WorkerLauncher
+    /// nil for plain lines.
+    private let pictures: PictureViewer?
     private let terminal: TerminalDevice
     private let keyboard: KeyboardReader
     /// Reads whole lines, for a terminal without cursor movement, which shows plain lines; nil for the full screen.
@@ -55,6 +57,7 @@ final class ChatTerminal: Sendable {
     private static let quitTimeout = Duration.seconds(2)
     /// Plain lines have no last row.
     private static let plainRowCount = 10_000
+    private static let pictureAdvice = "this terminal shows no pictures; use `nearshare inbox open`"
     private static let voiceAdvice = "not available in plain lines; use `nearshare voice`"
 
     /// - Parameters:
@@ -64,7 +67,7 @@ final class ChatTerminal: Sendable {
     ///   - follows: whether a chat of plain lines goes on after Ctrl-D.
     init(
         client: any NodeClient, machine: LocalMachine, interface: String?, decoders: any WorkerLauncher,
-        terminal: TerminalDevice,
+        pictures: PictureViewer?, terminal: TerminalDevice,
         keyboard: KeyboardReader, screen: Monitor<ChatScreen>, wantsErasure: Monitor<Bool>, lineReader: LineReader? = nil,
         follows: Bool = false
     ) {
@@ -73,7 +76,7 @@ final class ChatTerminal: Sendable {
         self.wantsErasure = wantsErasure
         self.client = client
         (self.machine, self.interface) = (machine, interface)
-        self.decoders = decoders
+        (self.decoders, self.pictures) = (decoders, pictures)
         self.terminal = terminal
         self.keyboard = keyboard
         savedScreen = screen
@@ -164,10 +167,10 @@ final class ChatTerminal: Sendable {
         var isDrawPlanned = false
         /// Set when the command ends as soon as no request is pending.
         var endReason: EndReason?
-        /// Whether the recorder or player of voice notes uses the terminal.
-        var isInVoiceSession = false
-        /// The reason to end once the recorder or player has ended.
-        var endReasonAfterVoiceSession: EndReason?
+        /// Whether the recorder or player of voice notes, or a picture, uses the terminal.
+        var isTerminalReleased = false
+        /// The reason to end once the terminal has returned.
+        var endReasonAfterRelease: EndReason?
         /// Whether the command ends without waiting for pending requests.
         var isFinished = false
         var pendingCount = 0
@@ -270,18 +273,18 @@ final class ChatTerminal: Sendable {
             return state.screen.handle(.resized(size), at: now)
         case .draw: state.isDrawPlanned = false
         case .quitTimeout: state.isFinished = true
-        case .voiceSessionEnded:
+        case .terminalReturned:
             keyboard.start()
-            (state.isInVoiceSession, state.drawnFrame) = (false, nil)
-            switch state.endReasonAfterVoiceSession {
+            (state.isTerminalReleased, state.drawnFrame) = (false, nil)
+            switch state.endReasonAfterRelease {
             case .interrupted: return handle(.interrupted, &state, &group)
             case .nodeEnded: return handle(.nodeEnded, &state, &group)
             case .quit, nil: break
             }
         // Recorder and player receive signals themselves; the recorder keeps what it has recorded.
-        case .interrupted where state.isInVoiceSession: state.endReasonAfterVoiceSession = .interrupted
-        case .nodeEnded where state.isInVoiceSession:
-            state.endReasonAfterVoiceSession = state.endReasonAfterVoiceSession ?? .nodeEnded
+        case .interrupted where state.isTerminalReleased: state.endReasonAfterRelease = .interrupted
+        case .nodeEnded where state.isTerminalReleased:
+            state.endReasonAfterRelease = state.endReasonAfterRelease ?? .nodeEnded
         case .interrupted:
             state.screen.abandonLines(at: now)
             (state.endReason, state.isFinished) = (.interrupted, true)
@@ -370,14 +373,22 @@ final class ChatTerminal: Sendable {
             sink.yield(.screen(.playbackFailed(conversation, reason: Self.voiceAdvice)))
         case .record(let peer, let name):
             await keyboard.stop()
-            state.isInVoiceSession = true
+            state.isTerminalReleased = true
             // The events of the node are handled meanwhile.
             let limit = state.screen.contacts[peer].flatMap { VoiceNoteReceivers(through: $0).limit }
             group.addTask { await self.recordVoiceNote(for: peer, name: name, limit: limit) }
         case .play(let note, let conversation):
             await keyboard.stop()
-            state.isInVoiceSession = true
+            state.isTerminalReleased = true
             group.addTask { await self.playVoiceNote(note, in: conversation) }
+        case .showPicture(let name, let conversation):
+            guard let pictures else {
+                sink.yield(.screen(.pictureFailed(conversation, reason: Self.pictureAdvice)))
+                return
+            }
+            await keyboard.stop()
+            state.isTerminalReleased = true
+            group.addTask { await self.showPicture(name, in: conversation, by: pictures) }
         case .bell: DescriptorOutput.write("\u{7}", to: terminal.descriptor)
         case .redraw: state.drawnFrame = nil
         case .suspend:
@@ -397,7 +408,7 @@ final class ChatTerminal: Sendable {
 
     /// Draws what has changed, now or when the last picture has been shown for long enough.
     private func draw(_ state: inout RunState, _ group: inout DiscardingTaskGroup) {
-        guard !state.isInVoiceSession else { return }
+        guard !state.isTerminalReleased else { return }
         let drawTime = SystemClock.monotonic()
         let delay = state.lastDrawn.map { Self.drawInterval - (drawTime - $0) } ?? .zero
         if delay <= .zero, lineReader != nil {
@@ -498,7 +509,7 @@ final class ChatTerminal: Sendable {
         await SignalHandling.withoutInterrupt(body)
         FullScreen.enter(terminal)
         Console.fullScreenMessageHandler.withLock { $0 = handler }
-        sink.yield(.voiceSessionEnded)
+        sink.yield(.terminalReturned)
     }
 
     private func recordVoiceNote(for peer: PeerID, name: String, limit: NoteSizeLimit?) async {
@@ -558,6 +569,51 @@ final class ChatTerminal: Sendable {
             store: VoiceNoteStore(machine), parameters: parameters, decoders: decoders, reporter: TextReporter(),
             isQuiet: false)
         return try await session.run()?.path
+    }
+
+    // MARK: Pictures
+
+    private func showPicture(_ text: String?, in conversation: Conversation?, by pictures: PictureViewer) async {
+        await withTerminalReleased {
+            do {
+                let picture = try await pictures.draw(try findPicture(text, in: conversation).path, in: pictureSize)
+                DescriptorOutput.write(picture.bytes + Array("press a key to return".utf8), to: terminal.descriptor)
+                await awaitKey()
+                DescriptorOutput.write("\n", to: terminal.descriptor)
+            } catch {
+                sink.yield(.screen(.pictureFailed(conversation, reason: CommandFailure(error).message)))
+            }
+        }
+    }
+
+    /// The terminal without its last row, for the sentence below the picture.
+    private var pictureSize: TerminalSize {
+        let size = terminal.size
+        return TerminalSize(columns: size.columns, rows: size.rows - 1)
+    }
+
+    /// - Parameter text: a name or a path; nil for the newest received picture.
+    private func findPicture(_ text: String?, in conversation: Conversation?) throws -> ReceiveHistory.Entry {
+        let received = ReceivedItems(of: machine)
+        if let text { return try received.findPicture(text) }
+        let sender: PeerID? = if case .peer(let peer)? = conversation { peer } else { nil }
+        return try received.latestPicture(from: sender)
+    }
+
+    /// Waits until the user presses a key, or a signal arrives.
+    private func awaitKey() async {
+        terminal.discardInput()
+        let (keys, continuation) = AsyncStream.makeStream(of: Void.self)
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { [terminal] in
+                // Ctrl-L is also the return to the foreground.
+                await terminal.readKeys { if $0 != .control("l") { continuation.yield() } }
+                continuation.finish()
+            }
+            group.addTask { for await _ in SignalHandling.signals() { continuation.yield() } }
+            for await _ in keys { break }
+            group.cancelAll()
+        }
     }
 }
 

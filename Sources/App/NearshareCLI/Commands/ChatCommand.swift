@@ -88,9 +88,11 @@ struct ChatCommand: ConfinedCommand {
                     ? "this terminal shows plain lines only (TERM=dumb, or none): name a peer: nearshare chat PEER, or --public"
                     : "a pipe needs a peer: nearshare chat PEER, or --public")
         }
+        // Before this process gives up the right to execute programs.
+        let pictures = try presentation == .fullScreen ? PictureViewer.start() : nil
         let confined = try ConfinedMachine(
             sandbox, createsInbox: presentation != .pipe, recordsVoice: presentation == .fullScreen, log: global.logger)
-        return { try await chat(on: confined.machine, decoders: confined.helper) }
+        return { try await chat(on: confined.machine, decoders: confined.helper, pictures: pictures) }
     }
 
     private var presentation: Presentation {
@@ -99,7 +101,7 @@ struct ChatCommand: ConfinedCommand {
             isOutputTerminal: TerminalProperties.isTerminal(STDOUT_FILENO), canMoveCursor: TerminalProperties.canMoveCursor)
     }
 
-    private func chat(on machine: LocalMachine, decoders: any WorkerLauncher) async throws {
+    private func chat(on machine: LocalMachine, decoders: any WorkerLauncher, pictures: PictureViewer?) async throws {
         let presentation = self.presentation
         let terminal: TerminalDevice? =
             switch presentation {
@@ -136,8 +138,8 @@ struct ChatCommand: ConfinedCommand {
             try await withNodeClient(on: machine, options: options, environment: .command, continues: true) {
                 [nearby, follow] client in
                 let chat = ChatTerminal(
-                    client: client, machine: machine, interface: nearby.interface, decoders: decoders, terminal: terminal,
-                    keyboard: keyboard,
+                    client: client, machine: machine, interface: nearby.interface, decoders: decoders,
+                    pictures: pictures, terminal: terminal, keyboard: keyboard,
                     screen: screen, wantsErasure: wantsErasure, lineReader: lineReader, follows: follow)
                 try await Self.run(chat, wantsErasure)
                 guard wantsErasure.withLock({ $0 }), let process = try machine.state.otherNodeProcess() else { return }
