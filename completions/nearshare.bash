@@ -1064,13 +1064,13 @@ _nearshare_inbox() {
     unset 'unparsed_words[0]'
     unparsed_words=("${unparsed_words[@]}")
     case "${subcommand}" in
-    list|open|rm|clean)
+    list|open|show|rm|clean)
         # Offer subcommand argument completions
         "_nearshare_inbox_${subcommand}"
         ;;
     *)
         # Offer subcommand completions
-        COMPREPLY+=($(compgen -W 'list open rm clean' -- "${cur}"))
+        COMPREPLY+=($(compgen -W 'list open show rm clean' -- "${cur}"))
         ;;
     esac
 }
@@ -1117,6 +1117,30 @@ _nearshare_inbox_open() {
     case "${positional_number}" in
     1)
         __nearshare_add_words "$(__nearshare_custom_complete ---completion inbox open -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
+        return
+        ;;
+    esac
+}
+
+_nearshare_inbox_show() {
+    repeating_flags=(-v)
+    non_repeating_flags=(--version -h --help)
+    repeating_options=()
+    non_repeating_options=(--log-level)
+    __nearshare_offer_flags_options 1
+
+    # Offer option value completions
+    case "${prev}" in
+    '--log-level')
+        __nearshare_add_completions -W 'error'$'\n''warning'$'\n''info'$'\n''debug'$'\n''trace'
+        return
+        ;;
+    esac
+
+    # Offer positional completions
+    case "${positional_number}" in
+    1)
+        __nearshare_add_words "$(__nearshare_custom_complete ---completion inbox show -- positional@0 "${COMP_CWORD}" "$(__nearshare_cursor_index_in_current_word)")"
         return
         ;;
     esac
@@ -1444,7 +1468,7 @@ _nearshare_help() {
     'peers') words='list verify rename block unblock forget' ;;
     'keys') words='list export import forget' ;;
     'identity') words='show qr rename destroy' ;;
-    'inbox') words='list open rm clean' ;;
+    'inbox') words='list open show rm clean' ;;
     'voice') words='record play show list' ;;
     esac
     COMPREPLY+=($(compgen -W "${words}" -- "${cur}"))
