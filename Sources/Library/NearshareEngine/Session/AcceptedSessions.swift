@@ -69,7 +69,7 @@ struct AcceptedSessions: AsyncSequence, Sendable {
                 openCount += 1
                 group.addTask { await judge(invitation, into: allowed) }
             }
-            group.cancelAll()
+            // Where the listener has ended and not the reader, those that are open are judged to their end.
         }
         allowed.finish()
     }
