@@ -171,7 +171,7 @@ private func withoutTrailingSpaces(_ line: String) -> String {
             secureSessions: [], bluetooth: .on(channel: 131), inbox: "/inbox")
         typing.handle(.replied(.who(.publicRoom), .success(.status(status))))
         #expect(
-            typing.text.contains("ben  1a2b3c4d5e6f7081  near, 1 hop, Bluetooth -61 dBm 12 s ago, nearshare, new"),
+            typing.text.contains("ben  1a2b3c4d5e6f7081  near, 1 hop, Bluetooth -61 dBm 12 s ago,"),
             "\(typing.text)")
         typing.type("/who")
         typing.handle(.replied(.who(.publicRoom), .failure(ControlFailure(.gone, "the node has ended"))))
