@@ -389,9 +389,17 @@ extension Messenger {
     private func renewSession(with id: PeerID) throws(StorageError) {
         guard mesh.read({ $0.peer(id) != nil && $0.authenticatedPeer(id) == nil }), endpointKeys(of: id) == nil,
             !settings.isBlocked(.announced(id)),
-            try !store.messages(of: .peer(id), before: nil, limit: 1).isEmpty
+            try hasConversation(with: id)
         else { return }
         secure(id)
+    }
+
+    /// Whether a peer has a conversation with this node, or may have had one whose lines were removed at the end of their lifetime: the
+    /// user has set that lifetime, or the default one is limited and the user knows the peer.
+    private func hasConversation(with id: PeerID) throws(StorageError) -> Bool {
+        let lifetime = lifetime(of: .peer(id))
+        if lifetime.setting != .standard || lifetime.current != nil && mesh.read({ $0.isContact(id) }) { return true }
+        return try !store.messages(of: .peer(id), before: nil, limit: 1).isEmpty
     }
 
     /// The time of writing that a sender states: not after the creation of the bundle, nor long before it. Without one, or with
