@@ -338,9 +338,14 @@ extension ChatScreen {
                 "no valid time: enter /disappear TIME, such as 10m, 1h or 7d, from 1m to 365d; or off, or default", at: now)
             return []
         }
-        if case .limited(let lifetime) = setting {
-            guard isConfirmed(line, "\(Self.sentence(about: lifetime)), older ones now", at: now) else { return [] }
+        var consequence: String?
+        switch setting {
+        case .limited(let lifetime): consequence = "\(Self.sentence(about: lifetime)), older ones now"
+        case .standard:
+            consequence = "where message-lifetime of the configuration is set, lines older than that are removed now"
+        case .unlimited: break
         }
+        if let consequence, !isConfirmed(line, consequence, at: now) { return [] }
         return [.request(.setLifetime(conversation, setting), .lifetime(conversation))]
     }
 
