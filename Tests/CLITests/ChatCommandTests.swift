@@ -434,6 +434,23 @@ private func withoutTrailingSpaces(_ line: String) -> String {
         #expect(typing.text.contains("no valid time: enter /disappear TIME, such as 10m, 1h or 7d"), "\(typing.text)")
     }
 
+    @Test func `lines that were removed while the screen had no node leave it with the next history`() throws {
+        var typing = ChatTyping(.latest)
+        typing.meet("ben")
+        let conversation = Conversation.peer(peerID)
+        let minute = try #require(MessageLifetime("1m"))
+        for (number, age) in [(1, 60_000), (2, 59_999)] as [(Int, Int64)] {
+            let message = ChatMessage(
+                number: number, id: "\(number)", conversation: conversation, author: peerID, authorName: nil,
+                text: "text \(number)", when: WallTime(milliseconds: typing.now.milliseconds - age), status: .read)
+            typing.handle(.event(.chatMessage(message)))
+        }
+        typing.handle(.replied(.history(conversation), .success(.chatMessages([]))))
+        #expect(typing.text.contains("text 1") && typing.text.contains("text 2"), "\(typing.text)")
+        typing.handle(.replied(.history(conversation), .success(.chatMessages([], lifetime: minute))))
+        #expect(!typing.text.contains("text 1") && typing.text.contains("text 2"), "\(typing.text)")
+    }
+
     @Test func `lines that are removed at the end of their lifetime leave the screen, others and their tabs stay`() {
         var typing = ChatTyping(.publicRoom)
         for number in 1...3 {

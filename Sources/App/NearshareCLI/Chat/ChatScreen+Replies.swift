@@ -50,6 +50,8 @@ extension ChatScreen {
             let isShort = messages.reduce(0) { $0 + $1.text.utf8.count } < 64 << 10
             let isLast = messages.isEmpty || messages.count < historyPageCount && isShort
             views[index].endLoading((messages, isLast: isLast))
+            // Also lines that an earlier node has sent, and that were removed while this screen had none.
+            if let lifetime { views[index].removeExpired(until: lifetime.latestExpired(at: now)) }
             if settings.isPlain, !isLast, messages.min(by: { $0.number < $1.number })?.isUnread == true {
                 addNotice("older lines are not shown; --history COUNT shows more", in: conversation, at: now)
             }
