@@ -74,6 +74,18 @@ struct MessengerExpiryTests {
         }
     }
 
+    @Test("what became too old while the machine was suspended goes when a chat reads the lifetime")
+    func suspended() async throws {
+        let store = try makeStore([("line", 0)])
+        try await run(store, lifetime: "10m") { messenger, events in
+            clock.set(10)
+            #expect(messenger.lifetime(of: anna).current == MessageLifetime("10m"))
+            #expect(await nextExpiry(events) == .expired(anna, until: clock.time(0)))
+            let history = try await messenger.history(of: anna)
+            #expect(history.isEmpty)
+        }
+    }
+
     @Test("a lifetime that the user sets is in force at once, and after the next start")
     func set() async throws {
         let store = try makeStore([("old", -60), ("new", -5)])

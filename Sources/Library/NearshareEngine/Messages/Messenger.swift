@@ -283,9 +283,10 @@ package final class Messenger: Sendable {
         state.update { $0.expiry.add(in: conversation, at: time) }
     }
 
-    /// The lifetime of the lines of a conversation on this machine.
+    /// The lifetime of the lines of a conversation on this machine. A removal that has become due while the machine was suspended, or
+    /// because the clock was set, starts now.
     package func lifetime(of conversation: Conversation) -> ConversationLifetime {
-        state.withLock { $0.expiry.lifetime(of: conversation) }
+        state.update { $0.expiry.lifetime(of: conversation) }
     }
 
     /// Sets the lifetime of the lines of a conversation on this machine. Older ones are removed at once; the copies of peers stay.
