@@ -26,9 +26,12 @@ struct MessengerExpiryTests {
     private let clock = WallClock()
     private let scratch = ScratchFolder()
 
-    private func nextExpiry(_ events: AsyncStream<MessengerEvent>) async -> MessengerEvent? {
-        for await event in events { if case .expired = event { return event } }
-        return nil
+    /// The result of the next removal that has found any lines.
+    private func nextExpiry(_ events: AsyncStream<MessengerEvent>) async -> [Conversation: WallTime] {
+        for await event in events {
+            if case .expired(let removed, at: _) = event, !removed.isEmpty { return removed }
+        }
+        return [:]
     }
 
     private func makeStore(_ lines: [(id: String, minute: Int64)]) throws -> SQLiteConversationStore {
@@ -63,13 +66,13 @@ struct MessengerExpiryTests {
     func start() async throws {
         let store = try makeStore([("old", -60), ("new", -5)])
         try await run(store, lifetime: "10m") { messenger, events in
-            #expect(await nextExpiry(events) == .expired(anna, until: clock.time(-10)))
+            #expect(await nextExpiry(events) == [anna: clock.time(-10)])
             #expect(try await messenger.history(of: anna).map(\.id) == ["new"])
             let own = try await messenger.sendLine("are you there?", in: anna)
             clock.set(30)
             // Its thread looks at the clock again.
             _ = try await messenger.setLifetime(of: .publicRoom, to: .unlimited)
-            #expect(await nextExpiry(events) == .expired(anna, until: clock.time(20)))
+            #expect(await nextExpiry(events) == [anna: clock.time(20)])
             #expect(try await messenger.history(of: anna).map(\.id) == [own.id])
         }
     }
@@ -80,7 +83,7 @@ struct MessengerExpiryTests {
         try await run(store, lifetime: "10m") { messenger, events in
             clock.set(10)
             #expect(messenger.lifetime(of: anna).current == MessageLifetime("10m"))
-            #expect(await nextExpiry(events) == .expired(anna, until: clock.time(0)))
+            #expect(await nextExpiry(events) == [anna: clock.time(0)])
             let history = try await messenger.history(of: anna)
             #expect(history.isEmpty)
         }
@@ -94,12 +97,12 @@ struct MessengerExpiryTests {
             #expect(messenger.lifetime(of: anna) == ConversationLifetime(.standard, standard: nil))
             let lifetime = try await messenger.setLifetime(of: anna, to: .limited(hour))
             #expect(lifetime.current == hour)
-            #expect(await nextExpiry(events) == .expired(anna, until: clock.time(-60)))
+            #expect(await nextExpiry(events) == [anna: clock.time(-60)])
         }
         clock.set(56)
         try await run(store, lifetime: nil) { messenger, events in
             #expect(messenger.lifetime(of: anna).current == hour)
-            #expect(await nextExpiry(events) == .expired(anna, until: clock.time(-4)))
+            #expect(await nextExpiry(events) == [anna: clock.time(-4)])
             let history = try await messenger.history(of: anna)
             #expect(history.isEmpty)
         }

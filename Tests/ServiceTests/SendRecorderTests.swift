@@ -139,10 +139,14 @@ import Testing
             if number < 2 { entry.text = "text \(number)" }
             try log.append(entry)
         }
-        try log.removeTexts(to: peer, until: WallTime(milliseconds: -1))
-        try log.removeTexts(to: other, until: WallTime(milliseconds: 0))
+        let minute = try #require(MessageLifetime("1m"))
+        let early = try log.removeExpiredTexts(at: WallTime(milliseconds: 59_999)) { _ in minute }
+        #expect(early.removed.isEmpty && early.left == [peer: WallTime(milliseconds: 0), other: WallTime(milliseconds: 1)])
+        let unlimited = try log.removeExpiredTexts(at: WallTime(milliseconds: 60_001)) { _ in nil }
+        #expect(unlimited.removed.isEmpty && unlimited.left.isEmpty)
         #expect(try log.entries().map(\.text) == ["text 0", "text 1", nil])
-        try log.removeTexts(to: peer, until: WallTime(milliseconds: 0))
+        let late = try log.removeExpiredTexts(at: WallTime(milliseconds: 60_001)) { $0 == peer ? minute : nil }
+        #expect(late.removed == [peer: WallTime(milliseconds: 0)] && late.left.isEmpty)
         #expect(try log.entries().map(\.text) == [nil, "text 1", nil])
         try log.removeTexts(to: other)
         #expect(try log.entries().allSatisfy { $0.text == nil })

@@ -123,9 +123,7 @@ package final class NodeService: NodeClient {
             recordOutcome(of: message)
             publish(
                 .chatMessageChanged(id: message.id, conversation: message.conversation, status: message.status, reason: reason))
-        case .expired(let conversation, let end):
-            if case .peer(let peer) = conversation { removeSentTexts(to: peer, until: end) }
-            publish(.messagesExpired(conversation, until: end))
+        case .expired(let removed, at: let now): finishRemoval(of: removed, at: now)
         case .favorite(let isFavorite, let peer): await contactUpdater.recordFavorite(isFavorite, by: peer)
         case .peerChanged(let id): contactUpdater.recordChange(of: id)
         }
@@ -142,16 +140,18 @@ package final class NodeService: NodeClient {
         }
     }
 
-    /// Removes texts from the history that were sent to a peer, like the lines of their time.
-    private func removeSentTexts(to peer: PeerID, until end: WallTime) {
-        // A command records a text when it is delivered, or when it no longer waits for that: later than the line.
-        let delay = Self.maximumTimeout.components.seconds * 1_000
-        let (latest, overflow) = end.milliseconds.addingReportingOverflow(delay)
+    /// Removes the texts whose lifetime is over from the history as well, and publishes what is gone.
+    /// - Parameter lines: the conversations of which lines were removed, with the latest time of those.
+    private func finishRemoval(of lines: [Conversation: WallTime], at now: WallTime) {
+        var removed = lines
         do throws(StorageError) {
-            try sentTransfers.removeTexts(to: peer, until: WallTime(milliseconds: overflow ? .max : latest))
+            let texts = try sentTransfers.removeExpiredTexts(at: now) { messenger.lifetime(of: .peer($0)).current }
+            for (peer, end) in texts.removed { removed[.peer(peer)] = max(removed[.peer(peer)] ?? end, end) }
+            for (peer, time) in texts.left { messenger.scheduleRemoval(in: .peer(peer), at: time) }
         } catch {
             publish(.notice("\(error)"))
         }
+        for (conversation, end) in removed { publish(.messagesExpired(conversation, until: end)) }
     }
 
     // MARK: Requests

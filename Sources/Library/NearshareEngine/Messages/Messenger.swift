@@ -260,10 +260,11 @@ package final class Messenger: Sendable {
     }
 
     private func removeExpiredLines() {
+        let now = node.wallClock()
         do throws(StorageError) {
-            let expiry = try store.removeExpiredMessages(standard: settings.messageLifetime, now: node.wallClock())
+            let expiry = try store.removeExpiredMessages(standard: settings.messageLifetime, now: now)
             state.update { $0.expiry.recordEnd(expiry, at: node.clock()) }
-            for (conversation, end) in expiry.removed { subscribers.publish(.expired(conversation, until: end)) }
+            subscribers.publish(.expired(expiry.removed, at: now))
         } catch {
             state.update { $0.expiry.recordFailure(at: node.clock()) }
             node.log.error("lines whose lifetime is over are not removed yet: \(error)")
@@ -278,8 +279,8 @@ package final class Messenger: Sendable {
     }
 
     /// Schedules the removal of what was stored in a conversation.
-    /// - Parameter time: that of the line, or of the arrival of the bundle.
-    func scheduleRemoval(in conversation: Conversation, at time: WallTime) {
+    /// - Parameter time: that of the line, of the arrival of the bundle, or of a text that is stored elsewhere.
+    package func scheduleRemoval(in conversation: Conversation, at time: WallTime) {
         state.update { $0.expiry.add(in: conversation, at: time) }
     }
 

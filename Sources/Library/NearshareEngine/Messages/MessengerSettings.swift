@@ -114,9 +114,10 @@ package enum MessengerEvent: Sendable, Hashable {
     /// The status of an own line changed, or the reason why it waits became known; the reason of a failure or of the wait, for
     /// display.
     case chatMessageChanged(ChatMessage, reason: String?)
-    /// Lines of a conversation were removed because their lifetime is over.
-    /// - Parameter until: the latest time of those that were removed; own lines that are pending stay.
-    case expired(Conversation, until: WallTime)
+    /// A removal of lines whose lifetime is over has ended, with the latest time of the removed lines of each conversation; own lines
+    /// that are pending stay. It may have found none. One event for all conversations: there may be more of them than a subscriber
+    /// has room for events.
+    case expired([Conversation: WallTime], at: WallTime)
     /// The user of a phone has made the local user a favourite, or revoked that.
     case favorite(Bool, by: AuthenticatedPeer)
     /// A peer appeared, changed, was authenticated, or disappeared.

@@ -124,19 +124,40 @@ package struct TransferLog: Sendable {
     }
 
     /// Removes the texts of the messages that were sent to a peer; their entries stay.
-    /// - Parameter end: the time of the latest entry.
-    package func removeTexts(
-        to peer: PeerID, until end: WallTime = WallTime(milliseconds: .max)
-    ) throws(StorageError) {
+    package func removeTexts(to peer: PeerID) throws(StorageError) {
         try directory.updateLines(of: kind.rawValue) { lines in
             lines.map { line in
-                guard var entry = try? JSONDecoder().decode(Entry.self, from: Data(line)), entry.peer == peer,
-                    entry.text != nil, entry.when <= end
+                guard var entry = try? JSONDecoder().decode(Entry.self, from: Data(line)), entry.peer == peer, entry.text != nil
                 else { return line }
                 entry.text = nil
                 return (try? JSONEncoder().encode(entry)).map { [UInt8]($0)[...] } ?? []
             }
         }
+    }
+
+    /// Removes the texts of messages whose lifetime is over; their entries stay.
+    /// - Parameter lifetime: returns that of the texts to a peer; nil where they stay.
+    /// - Returns: the peers of whose texts some were removed, with the latest time of those, and the peers of whose texts some are
+    ///   removed later, with the earliest time of those.
+    package func removeExpiredTexts(
+        at now: WallTime, lifetime: (PeerID) -> MessageLifetime?
+    ) throws(StorageError) -> (removed: [PeerID: WallTime], left: [PeerID: WallTime]) {
+        var (removed, left): ([PeerID: WallTime], [PeerID: WallTime]) = ([:], [:])
+        try directory.updateLines(of: kind.rawValue) { lines in
+            lines.map { line in
+                guard var entry = try? JSONDecoder().decode(Entry.self, from: Data(line)), entry.text != nil,
+                    let limit = lifetime(entry.peer)
+                else { return line }
+                guard entry.when <= limit.latestExpired(at: now) else {
+                    left[entry.peer] = min(left[entry.peer] ?? entry.when, entry.when)
+                    return line
+                }
+                removed[entry.peer] = max(removed[entry.peer] ?? entry.when, entry.when)
+                entry.text = nil
+                return (try? JSONEncoder().encode(entry)).map { [UInt8]($0)[...] } ?? []
+            }
+        }
+        return (removed, left)
     }
 
     /// Removes the records of attempts that have not completed their transfer, where a later one of the same peer has resumed and
