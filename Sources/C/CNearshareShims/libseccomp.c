@@ -7,6 +7,7 @@
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 #define FUNCTIONS(X)                                                                                                    \
@@ -25,6 +26,10 @@ LAZY_LIBRARY(nearshare_load_seccomp, "libseccomp.so.2", FUNCTIONS)
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 /// The kernel uses the lower 32 bits of an int argument: a comparison of all 64 could be evaded.
 #define INT_MASK 0xffffffffu
+
+// Commands that let the kernel send a signal to another process when a descriptor is ready. Landlock before its version 6 allows that.
+static const uint64_t owner_commands[] = {8 /* F_SETOWN */, 10 /* F_SETSIG */, 15 /* F_SETOWN_EX */};
+static const uint64_t owner_controls[] = {FIOSETOWN, SIOCSPGRP};
 
 static const char *const execution_calls[] = {"execve", "execveat"};
 
@@ -50,11 +55,12 @@ static const uint64_t namespace_flags[] = {
     CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWCGROUP,
 };
 
-// Calls that a program does not need to decode a file, beside the above: sockets, further processes, signals, attributes of files,
-// messages and memory that are shared with other processes, and watches of the user's directories.
+// Calls that a program does not need to decode a file, beside the above: sockets, further processes, signals, priorities, attributes
+// of files, messages and memory that are shared with other processes, and watches of the user's directories.
 static const char *const program_denied_calls[] = {
     "socket", "socketpair", "fork", "vfork",
     "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open", "pidfd_send_signal",
+    "setpriority", "ioprio_set", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler",
     "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "futimesat", "utimensat",
     "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr", "removexattrat",
     "file_setattr", "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl",
@@ -126,6 +132,12 @@ static int add_program_rules(scmp_filter_ctx context) {
     // Limits of other processes.
     const struct scmp_arg_cmp other = {.arg = 0, .op = SCMP_CMP_NE, .datum_a = 0};
     if (code == 0) code = add(context, refused, "prlimit64", 1, other);
+    for (size_t index = 0; code == 0 && index < COUNT(owner_commands); index++)
+        code = add(context, refused, "fcntl", 1, equal(1, INT_MASK, owner_commands[index]));
+    for (size_t index = 0; code == 0 && index < COUNT(owner_controls); index++)
+        code = add(context, refused, "ioctl", 1, equal(1, INT_MASK, owner_controls[index]));
+    // It would outlive its worker, and so its time.
+    if (code == 0) code = add(context, refused, "prctl", 1, equal(0, INT_MASK, PR_SET_PDEATHSIG));
     return code;
 }
 
