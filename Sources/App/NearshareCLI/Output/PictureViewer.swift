@@ -84,20 +84,21 @@ struct PictureViewer: Sendable {
         } catch {
             throw CommandFailure(.failure, "could not start a helper process: \(systemErrorText(error.code))")
         }
-        return try picture(in: output, of: shown)
+        return try picture(in: output, of: shown, usesUTF8: TerminalProperties.usesUTF8)
     }
 
     /// The drawing that a worker has sent.
     /// - Parameters:
     ///   - output: what chafa wrote, and the byte for its ending; nil when it was late or too long.
     ///   - shown: the path, escaped for a terminal.
-    static func picture(in output: [UInt8]?, of shown: String) throws(CommandFailure) -> DrawnPicture {
+    ///   - usesUTF8: whether the terminal does.
+    static func picture(in output: [UInt8]?, of shown: String, usesUTF8: Bool) throws(CommandFailure) -> DrawnPicture {
         guard let output, let ending = output.last.map({ ConfinedProgram.Ending(byte: $0) }) else {
             throw CommandFailure(.failure, "chafa could not draw \(shown) in time; `nearshare inbox open` opens it")
         }
         switch ending {
         case .exited(0):
-            guard let picture = DrawnPicture(Array(output.dropLast())) else {
+            guard let picture = DrawnPicture(Array(output.dropLast()), usesUTF8: usesUTF8) else {
                 throw CommandFailure(.failure, "\(shown) is not shown: chafa wrote more than a picture")
             }
             return picture

@@ -8,17 +8,23 @@ package struct DrawnPicture: Sendable, Hashable {
     private static let escape: UInt8 = 0x1b
     private static let bell: UInt8 = 0x07
 
-    /// - Parameter output: of the program.
+    /// Default colours and styles.
+    private static let reset = Array("\u{1b}[0m".utf8)
+
+    /// - Parameters:
+    ///   - output: of the program.
+    ///   - usesUTF8: whether the terminal does; bytes of UTF-8 may be control characters in another encoding (T2).
     /// - Returns: nil for what is empty, or contains more than a picture.
-    package init?(_ output: [UInt8]) {
+    package init?(_ output: [UInt8], usesUTF8: Bool) {
         guard let last = output.last, String(validating: output, as: UTF8.self) != nil else { return nil }
+        guard usesUTF8 || output.allSatisfy({ $0 < 0x80 }) else { return nil }
         var rest = output[...]
         while let first = rest.first {
             guard let count = first == Self.escape ? Self.sequenceLength(rest) : Self.textLength(rest) else { return nil }
             rest = rest.dropFirst(count)
         }
-        // Later output begins on a line of its own.
-        bytes = last == UInt8(ascii: "\n") ? output : output + [UInt8(ascii: "\n")]
+        // Later output begins on a line of its own, in the usual colours.
+        bytes = output + Self.reset + (last == UInt8(ascii: "\n") ? [] : [UInt8(ascii: "\n")])
     }
 
     /// The number of bytes before the next escape sequence; nil where there is a control character but a line break among them.
@@ -51,21 +57,23 @@ package struct DrawnPicture: Sendable, Hashable {
         }
     }
 
-    /// Modes that programs set around a picture: cursor, wrapping, and how sixels scroll.
-    private static let modes = ["?25", "?7", "?80", "?8452"]
+    /// Limit on the digits of a number: a terminal allocates and repeats as much as that says.
+    private static let maximumDigitCount = 5
 
+    private static func isNumber(_ text: ArraySlice<UInt8>) -> Bool {
+        text.count <= maximumDigitCount && text.allSatisfy { (0x30...0x39).contains($0) }
+    }
+
+    /// Colours and styles, and a repeated character. A movement of the cursor could change what earlier commands have shown, and a mode
+    /// would remain.
     private static func controlSequenceLength(_ body: ArraySlice<UInt8>) -> Int? {
-        let parameters = body.prefix { (0x30...0x3f).contains($0) }
+        let parameters = body.prefix { (0x30..<0x3c).contains($0) }
         guard let final = body.dropFirst(parameters.count).first else { return nil }
         switch final {
-        // Colours and styles, a repeated character, movements of the cursor.
-        case UInt8(ascii: "m"), UInt8(ascii: "b"), UInt8(ascii: "A")...UInt8(ascii: "H"):
-            guard parameters.allSatisfy({ $0 < 0x3c }) else { return nil }
-        case UInt8(ascii: "h"), UInt8(ascii: "l"):
-            guard modes.contains(String(decoding: parameters, as: UTF8.self)) else { return nil }
+        case UInt8(ascii: "m"): return parameters.count + 1
+        case UInt8(ascii: "b"): return isNumber(parameters) ? parameters.count + 1 : nil
         default: return nil
         }
-        return parameters.count + 1
     }
 
     /// - Parameters:
@@ -75,7 +83,7 @@ package struct DrawnPicture: Sendable, Hashable {
         _ body: ArraySlice<UInt8>, endsWithBell: Bool = false, isPicture: (ArraySlice<UInt8>) -> Bool
     ) -> Int? {
         let string = body.prefix { $0 != escape && $0 != bell }
-        guard string.allSatisfy(isPrintableOrLineBreak), isPicture(string) else { return nil }
+        guard string.allSatisfy({ (0x20..<0x7f).contains($0) }), isPicture(string) else { return nil }
         let end = body.dropFirst(string.count).prefix(2)
         if endsWithBell, end.first == bell { return string.count + 1 }
         return end.elementsEqual([escape, UInt8(ascii: "\\")]) ? string.count + 2 : nil
@@ -87,22 +95,41 @@ package struct DrawnPicture: Sendable, Hashable {
         return string.dropFirst(parameters.count).first == UInt8(ascii: "q")
     }
 
-    /// A command of kitty's graphics protocol that carries the pixels itself: others name files, which the terminal would read.
+    /// Limit on the fields in front of the pixels.
+    private static let maximumHeaderByteCount = 256
+
+    /// A command of kitty's graphics protocol that carries the pixels itself, not compressed and in no format that the terminal would
+    /// have to decode. Others name files, which the terminal would read, or an image (i, I), which the terminal would answer.
     private static func isKitty(_ string: ArraySlice<UInt8>) -> Bool {
         guard string.first == UInt8(ascii: "G") else { return false }
         let control = string.dropFirst().prefix { $0 != UInt8(ascii: ";") }
+        guard control.count <= maximumHeaderByteCount else { return false }
         return control.split(separator: UInt8(ascii: ",")).allSatisfy { field in
             let value = field.dropFirst(2)
             guard field.dropFirst().first == UInt8(ascii: "="), let key = field.first else { return false }
             switch key {
             case UInt8(ascii: "a"): return value.elementsEqual("T".utf8)
             case UInt8(ascii: "t"): return value.elementsEqual("d".utf8)
-            case UInt8(ascii: "o"): return value.elementsEqual("z".utf8)
-            default: return "fsvcrmqCiUXYzp".utf8.contains(key) && value.allSatisfy { (0x30...0x39).contains($0) }
+            case UInt8(ascii: "f"): return value.elementsEqual("32".utf8) || value.elementsEqual("24".utf8)
+            default: return "svcrmqC".utf8.contains(key) && isNumber(value)
             }
         }
     }
 
-    /// A picture of iTerm2, which is shown; another file would be saved.
-    private static func isITerm(_ string: ArraySlice<UInt8>) -> Bool { string.starts(with: "1337;File=inline=1;".utf8) }
+    /// A picture of iTerm2 in TIFF, which is shown. Another file would be saved, also where a second "inline" or a name follows, and
+    /// other formats would have to be decoded by the terminal.
+    private static func isITerm(_ string: ArraySlice<UInt8>) -> Bool {
+        let beginning = "1337;File=inline=1;".utf8
+        guard string.starts(with: beginning) else { return false }
+        let rest = string.dropFirst(beginning.count)
+        let header = rest.prefix { $0 != UInt8(ascii: ":") }
+        guard header.count <= maximumHeaderByteCount, rest.dropFirst(header.count + 1).starts(with: "SUkqA".utf8) else {
+            return false
+        }
+        return header.split(separator: UInt8(ascii: ";")).allSatisfy { field in
+            ["width=", "height=", "preserveAspectRatio="].contains { name in
+                field.starts(with: name.utf8) && isNumber(field.dropFirst(name.utf8.count))
+            }
+        }
+    }
 }
