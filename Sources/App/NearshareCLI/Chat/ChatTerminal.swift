@@ -367,6 +367,10 @@ final class ChatTerminal: Sendable {
             wantsErasure.withLock { $0 = true }
             state.endReason = .quit
             scheduleQuitTimeout(&group)
+        // Typed ahead, while the terminal is in use already.
+        case .record where state.isTerminalReleased, .play where state.isTerminalReleased,
+            .showPicture where state.isTerminalReleased:
+            break
         case .record(let peer, _) where lineReader != nil:
             sink.yield(.screen(.recorded(peer, .failed(reason: Self.voiceAdvice))))
         case .play(_, let conversation) where lineReader != nil:
@@ -579,7 +583,7 @@ final class ChatTerminal: Sendable {
                 let picture = try await pictures.draw(try findPicture(text, in: conversation).path, in: pictureSize)
                 DescriptorOutput.write(picture.bytes + Array("press a key to return".utf8), to: terminal.descriptor)
                 await awaitKey()
-                DescriptorOutput.write("\n", to: terminal.descriptor)
+                DescriptorOutput.write(DrawnPicture.end + "\n", to: terminal.descriptor)
             } catch {
                 sink.yield(.screen(.pictureFailed(conversation, reason: CommandFailure(error).message)))
             }

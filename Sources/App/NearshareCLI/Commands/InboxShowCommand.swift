@@ -35,6 +35,16 @@ struct InboxShowCommand: ConfinedCommand {
         var size = TerminalProperties.size(of: STDOUT_FILENO)
         // The last row is the shell's.
         size.rows -= 1
-        DescriptorOutput.write(try await viewer.draw(entry.path, in: size).bytes, to: STDOUT_FILENO)
+        let picture = try await viewer.draw(entry.path, in: size)
+        // A process that ends within a sequence leaves a terminal that hides what follows. A second signal ends it all the same.
+        let finish: @Sendable () -> Void = {}
+        do {
+            try await SignalHandling.run(onSignal: finish) {
+                try await BlockingThread.run { DescriptorOutput.write(picture.bytes, to: STDOUT_FILENO) }
+            }
+        } catch {
+            DescriptorOutput.write(DrawnPicture.end, to: STDOUT_FILENO)
+            throw error
+        }
     }
 }

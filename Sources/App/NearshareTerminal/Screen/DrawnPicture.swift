@@ -5,6 +5,9 @@
 package struct DrawnPicture: Sendable, Hashable {
     package let bytes: [UInt8]
 
+    /// Ends a picture of which the terminal has not received the rest: the kernel discards waiting output at Ctrl-C.
+    package static let end = "\u{1b}\\\u{1b}[0m"
+
     private static let escape: UInt8 = 0x1b
     private static let bell: UInt8 = 0x07
 
