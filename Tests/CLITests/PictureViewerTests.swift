@@ -34,6 +34,13 @@ import Testing
         #expect(PictureViewer.environment { variables[$0] } == ["TERM=xterm-kitty", "LANG=de_DE.UTF-8"])
     }
 
+    @Test func `chafa draws with characters in tmux and screen, whatever the terminal around them is`() {
+        for kind in ["screen-256color", "tmux-256color"] {
+            let variables = ["TERM": kind, "KONSOLE_VERSION": "220370", "VTE_VERSION": "6003"]
+            #expect(PictureViewer.environment { variables[$0] } == ["TERM=\(kind)"])
+        }
+    }
+
     @Test func `a drawing is what chafa wrote before it ended well`() throws {
         let picture = try PictureViewer.picture(in: [0x61, 0x0a, 0], of: "a.png", usesUTF8: true)
         #expect(picture.bytes.starts(with: [0x61, 0x0a]))

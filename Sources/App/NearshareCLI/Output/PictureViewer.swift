@@ -18,11 +18,12 @@ struct PictureViewer: Sendable {
     private static let maximumByteCount = 16 << 20
 
     private static let programPaths = ["/usr/local/bin/chafa", "/usr/bin/chafa", "/bin/chafa"]
-    /// The variables by which chafa knows the terminal, and its language. Not those of a terminal around tmux or screen: its graphics
-    /// would have to be passed through.
-    private static let variableNames = [
-        "TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "LC_TERMINAL", "TERMINAL_NAME", "VTE_VERSION",
-        "KONSOLE_VERSION", "CTX_BACKEND", "LANG", "LC_ALL", "LC_CTYPE",
+    /// The variables by which chafa knows the language and the terminal.
+    private static let languageNames = ["LANG", "LC_ALL", "LC_CTYPE"]
+    private static let terminalNames = ["TERM", "COLORTERM"]
+    /// Variables of a terminal that remain set in tmux and screen, which would not pass its graphics on.
+    private static let outerTerminalNames = [
+        "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "LC_TERMINAL", "TERMINAL_NAME", "VTE_VERSION", "KONSOLE_VERSION", "CTX_BACKEND",
     ]
 
     /// Starts the helper process. Called while the program has one thread, and before it is confined.
@@ -37,7 +38,10 @@ struct PictureViewer: Sendable {
 
     /// - Parameter value: reads a variable; nil for one that is not set.
     static func environment(_ value: (String) -> String?) -> [String] {
-        variableNames.compactMap { name in value(name).map { "\(name)=\($0)" } }
+        let kind = value("TERM") ?? ""
+        let isMultiplexer = kind.hasPrefix("screen") || kind.hasPrefix("tmux")
+        let names = terminalNames + (isMultiplexer ? [] : outerTerminalNames) + languageNames
+        return names.compactMap { name in value(name).map { "\(name)=\($0)" } }
     }
 
     /// The request for a picture within so many columns and rows.
