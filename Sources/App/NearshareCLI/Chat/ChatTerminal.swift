@@ -581,6 +581,8 @@ final class ChatTerminal: Sendable {
         await withTerminalReleased {
             do {
                 let picture = try await pictures.draw(try findPicture(text, in: conversation).path, in: pictureSize)
+                // Before the sentence, so that each key that answers it counts.
+                terminal.discardInput()
                 DescriptorOutput.write(picture.bytes + Array("press a key to return".utf8), to: terminal.descriptor)
                 await awaitKey()
                 DescriptorOutput.write(DrawnPicture.end + "\n", to: terminal.descriptor)
@@ -606,7 +608,6 @@ final class ChatTerminal: Sendable {
 
     /// Waits until the user presses a key, or a signal arrives.
     private func awaitKey() async {
-        terminal.discardInput()
         let (keys, continuation) = AsyncStream.makeStream(of: Void.self)
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [terminal] in
