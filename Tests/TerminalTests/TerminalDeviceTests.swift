@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import NearshareBase
 import Testing
 
 @testable import NearshareTerminal
@@ -138,7 +139,7 @@ private final class PseudoTerminal: Sendable {
         terminal.device.setReadsAnswer(true)
         #expect(terminal.localModes & tcflag_t(ICANON | ECHO) == 0)
         terminal.type("ye")
-        var received: [TerminalKey] = []
+        var received: [AnswerKey] = []
         for await key in keys {
             received.append(key)
             if received.last == .text("ye") {
@@ -149,30 +150,27 @@ private final class PseudoTerminal: Sendable {
                 // A shell sends this signal when the process goes on.
                 kill(getpid(), SIGCONT)
             }
-            if received.last == .control("l") {
+            if received.last == .redraw {
                 terminal.device.setReadsAnswer(false)
                 break
             }
         }
-        #expect(received.suffix(2) == [.text("ye"), .control("l")])
+        #expect(received.suffix(2) == [.text("ye"), .redraw])
         #expect(terminal.localModes == cooked)
     }
 
     @Test("R4: a line that is typed without a question is reported, and is no answer to the next one")
     func idleLine() async throws {
         let terminal = try PseudoTerminal()
-        let (lines, sink) = AsyncStream.makeStream(of: Void.self)
-        let keys = terminal.device.answerKeys { sink.yield() }
+        var keys = terminal.device.answerKeys().makeAsyncIterator()
         terminal.type("\n")
         terminal.type("yes\n")
-        for await _ in lines { break }
+        let first = await keys.next()
+        #expect(first == .idleLine)
         terminal.device.setReadsAnswer(true)
         terminal.type("n")
-        var answer: TerminalKey?
-        for await key in keys where key != .control("l") {
-            answer = key
-            break
-        }
+        var answer = await keys.next()
+        while answer == .redraw { answer = await keys.next() }
         #expect(answer == .text("n"))
         terminal.device.setReadsAnswer(false)
     }

@@ -42,16 +42,7 @@ struct TerminalPromptDisplay: PromptDisplay {
     var redraws: Bool { !StatusDisplay.shared.isPlain }
     var size: (columns: Int, rows: Int) { (terminal.size.columns, terminal.size.rows) }
 
-    func keys() -> AsyncStream<AnswerKey> {
-        AsyncStream { continuation in
-            let keys = terminal.answerKeys { continuation.yield(.idleLine) }
-            let forwarding = Task {
-                for await key in keys.compactMap({ AnswerKey($0) }) { continuation.yield(key) }
-                continuation.finish()
-            }
-            continuation.onTermination = { _ in forwarding.cancel() }
-        }
-    }
+    func keys() -> AsyncStream<AnswerKey> { terminal.answerKeys() }
 
     func show(_ text: String) {
         terminal.writeWrapped(text)

@@ -1,5 +1,6 @@
 internal import Dispatch
 internal import Glibc
+package import NearshareBase
 internal import Synchronization
 
 /// The controlling terminal of the process, wherever standard input and output lead: the device for questions and single keys.
@@ -139,12 +140,11 @@ package final class TerminalDevice: Sendable {
 
     // MARK: Answers
 
-    /// The keys that the user presses while a question is shown, until the terminal closes or the consumer stops. A return to
-    /// the foreground emits Ctrl-L, so that the consumer shows its question again.
-    /// - Parameter onIdleLine: called when a line was typed while no question was shown.
-    package func answerKeys(onIdleLine: @escaping @Sendable () -> Void = {}) -> AsyncStream<TerminalKey> {
+    /// The keys that the user presses while a question is shown, and a line that is typed while there is none, until the terminal
+    /// closes or the consumer stops. A return to the foreground emits ``AnswerKey/redraw``.
+    package func answerKeys() -> AsyncStream<AnswerKey> {
         Self.readInBackground("answers") { [self] wakeUp, emit in
-            readAnswerKeys(wakeUp, onIdleLine: onIdleLine, emit)
+            readAnswerKeys(wakeUp, onIdleLine: { emit(.idleLine) }) { if let key = AnswerKey($0) { emit(key) } }
             setReadsAnswer(false)
         }
     }
