@@ -33,7 +33,7 @@ import Testing
         "seconds outside of the bounds are no lifetime, from another program either",
         arguments: [Int.min, -60, 0, 59, 90, 31_536_060, Int.max])
     func bounds(_ seconds: Int) {
-        #expect(MessageLifetime(seconds: seconds) == nil)
+        #expect(MessageLifetime(rawValue: seconds) == nil)
         let encoded = Data("\(seconds)".utf8)
         #expect(throws: DecodingError.self) { try JSONDecoder().decode(MessageLifetime.self, from: encoded) }
     }

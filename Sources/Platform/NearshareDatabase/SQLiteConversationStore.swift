@@ -387,7 +387,7 @@ package final class SQLiteConversationStore: ConversationStore {
         var settings: [Conversation: LifetimeSetting] = [:]
         for row in try Row.fetchAll(database, sql: "SELECT conversation, seconds FROM lifetime") {
             guard let conversation = Conversation(text: row[0]) else { continue }
-            let lifetime = MessageLifetime(seconds: row[1])
+            let lifetime = MessageLifetime(rawValue: row[1])
             settings[conversation] = lifetime.map { LifetimeSetting.limited($0) } ?? LifetimeSetting.unlimited
         }
         return settings

@@ -221,7 +221,7 @@ struct MeshTraceCommand: AsyncParsableCommand {
                     members: { entry in
                         [
                             "time": .number(entry.time.unixMilliseconds), "id": .string(entry.id),
-                            "kind": .string(entry.subject.text),
+                            "kind": .string(entry.subject.rawValue),
                             "sender": JSONValue(entry.sender?.hex), "decision": .string(entry.decision.rawValue),
                         ]
                     },
@@ -240,8 +240,8 @@ extension TraceEntry.Subject {
     /// The subject in a row of the list.
     fileprivate var shown: String {
         switch self {
-        case .packet: "type \(text)"
-        case .bundle: text
+        case .packet: "type \(rawValue)"
+        case .bundle: rawValue
         }
     }
 }

@@ -42,32 +42,19 @@ package struct TraceEntry: Sendable, Hashable, Codable {
     }
 }
 
-extension TraceEntry.Subject: Codable {
+/// Transmitted as its text.
+extension TraceEntry.Subject: RawRepresentable, Codable {
     private static let bundleText = "bundle"
 
-    package init(from decoder: any Decoder) throws {
-        let text = try decoder.singleValueContainer().decode(String.self)
-        guard let subject = Self(text: text) else {
-            throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: "no packet or bundle"))
-        }
-        self = subject
-    }
-
-    package func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(text)
-    }
-
     /// The transmitted form: the type of the packet in two hexadecimal digits, or "bundle".
-    package var text: String {
+    package var rawValue: String {
         switch self {
         case .packet(let type): Hex.encode([type])
         case .bundle: Self.bundleText
         }
     }
 
-    /// - Parameter text: the form that ``text`` returns.
-    init?(text: String) {
+    package init?(rawValue text: String) {
         if text == Self.bundleText {
             self = .bundle
         } else if let bytes = Hex.decode(text), bytes.count == 1 {

@@ -1,12 +1,14 @@
 package import NearshareBase
 
 /// The time for which the lines of a conversation stay on this machine, after they were written or received: whole minutes.
-package struct MessageLifetime: Sendable, Hashable {
-    /// A multiple of 60 within ``secondsRange``.
-    package let seconds: Int
+package struct MessageLifetime: RawRepresentable, Sendable, Hashable, Codable {
+    /// Seconds: a multiple of 60 within ``secondsRange``.
+    package let rawValue: Int
 
     /// A minute to a year.
     package static let secondsRange = 60...365 * 86_400
+
+    package var seconds: Int { rawValue }
 
     private enum Unit: Character, CaseIterable {
         case day = "d"
@@ -23,9 +25,9 @@ package struct MessageLifetime: Sendable, Hashable {
     }
 
     /// - Returns: nil outside of ``secondsRange``, and for a part of a minute.
-    package init?(seconds: Int) {
+    package init?(rawValue seconds: Int) {
         guard Self.secondsRange.contains(seconds), seconds % Unit.minute.seconds == 0 else { return nil }
-        self.seconds = seconds
+        rawValue = seconds
     }
 
     /// - Parameter text: a whole number with a unit, such as "10m", "1h" or "7d".
@@ -37,7 +39,7 @@ package struct MessageLifetime: Sendable, Hashable {
         else { return nil }
         let (seconds, overflow) = count.multipliedReportingOverflow(by: unit.seconds)
         guard !overflow else { return nil }
-        self.init(seconds: seconds)
+        self.init(rawValue: seconds)
     }
 
     /// The form that ``init(_:)`` takes, in the largest unit of which it is a whole number.
@@ -63,21 +65,5 @@ package struct MessageLifetime: Sendable, Hashable {
     package func latestExpired(at now: WallTime) -> WallTime {
         let (latest, overflow) = now.milliseconds.subtractingReportingOverflow(milliseconds)
         return WallTime(milliseconds: overflow ? .min : latest)
-    }
-}
-
-/// Encoded as its seconds.
-extension MessageLifetime: Codable {
-    package init(from decoder: any Decoder) throws {
-        let seconds = try decoder.singleValueContainer().decode(Int.self)
-        guard let lifetime = MessageLifetime(seconds: seconds) else {
-            throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: "not a lifetime"))
-        }
-        self = lifetime
-    }
-
-    package func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(seconds)
     }
 }
