@@ -194,7 +194,7 @@ private final class FallbackBrowser: FallbackMember {
     func follow(_ events: AsyncThrowingStream<DiscoveryEvent, any Error>, as source: MergedSightings.Source) {
         state.withLock { state in
             guard !state.isEnded else { return }
-            // The first event of the task waits for the lock.
+            // Owned: by the state; `leave` and `end` remove and cancel it. Its first event waits for the lock.
             state.tasks[source] = Task {
                 do {
                     for try await event in events { receive(event, from: source) }

@@ -177,6 +177,7 @@ final class PreparedHotspot: Sendable {
     /// - Returns: whether there was a network that this call has ended.
     @discardableResult
     func stop() async -> Bool {
+        // Owned: by this call, which waits for it; as a child it would be cancelled with the caller.
         await Task { [connection] in await connection.stop() }.value
     }
 

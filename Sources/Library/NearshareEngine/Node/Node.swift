@@ -78,7 +78,7 @@ public final class Node: Sendable {
     /// Starts a node that runs until ``stop()``.
     package static func start(_ settings: NodeSettings) -> Node {
         let node = Node(settings)
-        // The node owns it: it ends with `stop()`, which waits for that.
+        // Owned: by the node; it ends with `stop()`, which waits for that.
         Task { await node.run() }
         return node
     }

@@ -29,6 +29,7 @@ struct AcceptedSessions: AsyncSequence, Sendable {
         init(_ sessions: AcceptedSessions) {
             let allowed = AsyncQueue<Allowed>(limit: .droppingOldest(beyond: Self.maximumUnreadCount))
             self.allowed = allowed
+            // Owned: by this object, whose reader it serves; it is cancelled with it.
             task = Task { await sessions.judgeAll(into: allowed) }
         }
 
